@@ -1,0 +1,1 @@
+# cmake --install: filled by the packaging room.

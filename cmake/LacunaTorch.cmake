@@ -1,0 +1,1 @@
+# Filled where the first source that needs torch arrives (lacuna/nn).

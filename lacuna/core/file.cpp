@@ -1,0 +1,122 @@
+#include "lacuna/core/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+class FileDescriptor {
+ public:
+  FileDescriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {
+    if (fd_ < 0) throw_errno(path.string(), "cannot open");
+  }
+  ~FileDescriptor() { ::close(fd_); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+MappedFile::MappedFile(const fs::path& path) {
+  const FileDescriptor file(path, O_RDONLY);
+  struct stat info = {};
+  if (::fstat(file.get(), &info) != 0) throw_errno(path.string(), "cannot read its size");
+  if (!S_ISREG(info.st_mode)) throw Error("{}: not a regular file", path.string());
+  const size_t size = size_t(info.st_size);
+  if (size == 0) return;  // an empty file cannot be mapped; it has no bytes
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) throw_errno(path.string(), "cannot map into memory");
+  owner_ = std::shared_ptr<const void>(
+      address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
+  bytes_ = {static_cast<const std::byte*>(address), size};
+}
+
+FileWriter::FileWriter(const fs::path& path)
+    : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw_errno(path_.string(), "cannot create");
+  buffer_.reserve(kBufferBytes);
+}
+
+FileWriter::~FileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  LACUNA_ASSERT(fd_ >= 0);
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() > kBufferBytes) flush();
+  if (bytes.size() >= kBufferBytes) return write_fully(bytes.data(), bytes.size());
+  buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void FileWriter::write_at_start(std::span<const std::byte> bytes) {
+  flush();
+  const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), 0);
+  if (written < 0) throw_errno(path_.string(), "cannot write");
+  LACUNA_ASSERT(size_t(written) == bytes.size());
+}
+
+void FileWriter::close() {
+  flush();
+  if (::fsync(fd_) != 0) throw_errno(path_.string(), "cannot flush to the disk");
+  if (::close(std::exchange(fd_, -1)) != 0) throw_errno(path_.string(), "cannot close");
+}
+
+void FileWriter::flush() {
+  write_fully(reinterpret_cast<const std::byte*>(buffer_.data()), buffer_.size());
+  buffer_.clear();
+}
+
+void FileWriter::write_fully(const std::byte* data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(fd_, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_errno(path_.string(), "cannot write");
+    data += written;
+    size -= size_t(written);
+  }
+}
+
+std::string read_text(const fs::path& path) {
+  const MappedFile file(path);
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+void write_text_atomically(const fs::path& path, std::string_view text) {
+  fs::path temporary = path;
+  temporary += ".tmp";
+  FileWriter writer(temporary);
+  writer.write(text);
+  writer.close();
+  if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path.string(), "cannot rename");
+  sync_directory(path.parent_path());
+}
+
+void sync_directory(const fs::path& directory) {
+  const fs::path path = directory.empty() ? fs::path(".") : directory;
+  const FileDescriptor file(path, O_RDONLY | O_DIRECTORY);
+  if (::fsync(file.get()) != 0) throw_errno(path.string(), "cannot flush to the disk");
+}
+
+uint64_t free_disk_bytes(const fs::path& path) {
+  struct statvfs info = {};
+  if (::statvfs(path.c_str(), &info) != 0) throw_errno(path.string(), "cannot read free space");
+  return uint64_t(info.f_bavail) * info.f_frsize;
+}
+
+}  // namespace lacuna

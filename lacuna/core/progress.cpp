@@ -1,0 +1,10 @@
+#include "lacuna/core/progress.h"
+
+namespace lacuna {
+
+Progress& Progress::none() {
+  static Progress silent;
+  return silent;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,22 @@
+// How long work tells what it does. The library never prints: it reports to a Progress that its caller gives.
+//
+// begin(), any number of advance() with growing `done`, then end(); all from the thread that called the library.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace lacuna {
+
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  virtual void begin(std::string_view /*task*/, uint64_t /*total, 0 = unknown*/,
+                     std::string_view /*unit*/) {}
+  virtual void advance(uint64_t /*done*/) {}
+  virtual void end() {}
+
+  static Progress& none();  // hears and says nothing
+};
+
+}  // namespace lacuna

@@ -1,1 +1,78 @@
-int main() { return 0; }
+// The program `lacuna`: declares the subcommands, and turns what they throw into one line and an
+// exit code.
+//   0 done    1 it failed    2 the call was wrong
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+
+namespace {
+
+constexpr int kFailed = 1, kWrongCall = 2;
+
+constexpr const char* kAbout =
+    R"(Lacuna trains models on perturbed copies of one big thing without making the copies.
+
+Five words:
+  screen     one graph and many samples, each of which removes a few genes and has measured labels
+  recording  sessions of movies with spike counts; a sample is a short window (not in this version)
+  store      data expanded ahead of time and written to disk, for those who want to
+  rung       where a sample is expanded: on disk, in memory, by a worker, on the device, in the kernel
+  run        a trained model with its settings, metrics and checkpoints
+
+First steps:
+  lacuna generate screen demo --size yeast --samples 332313 --seed 1
+  lacuna info demo
+  lacuna split demo --name random --by random --seed 1
+  lacuna bench loader demo)";
+
+void print_error(const char* message) { fmt::print(stderr, "error: {}\n", message); }
+
+int run(int argc, char** argv) {
+  CLI::App app(kAbout, "lacuna");
+  app.set_version_flag("--version", LACUNA_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  using namespace lacuna::cli;
+  add_bench(app);
+  add_concat(app);
+  add_generate(app);
+  add_import(app);
+  add_info(app);
+  add_split(app);
+  add_subset(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::string help =
+        app.get_subcommands().empty()
+            ? "lacuna --help"
+            : fmt::format("lacuna {} --help", app.get_subcommands()[0]->get_name());
+    print_error(fmt::format("{}; see `{}`", error.what(), help).c_str());
+    return kWrongCall;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lacuna::cli::remember_command_line(argc, argv);
+  try {
+    return run(argc, argv);
+  } catch (const lacuna::UsageError& error) {
+    print_error(error.what());
+    return kWrongCall;
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory; close other programs or work on a part (see `lacuna subset`)");
+    return kFailed;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}

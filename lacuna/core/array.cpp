@@ -25,9 +25,7 @@ Array::Array(DType dtype, Shape shape, const std::byte* data, std::shared_ptr<co
 
 uint64_t Array::size() const { return product(shape_); }
 
-void Array::check_size(uint64_t elements) const {
-  LACUNA_ASSERT(product(shape_) == elements);
-}
+void Array::check_size(uint64_t elements) const { LACUNA_ASSERT(product(shape_) == elements); }
 
 void Array::check_dtype(DType asked) const {
   if (asked != dtype_)

@@ -1,8 +1,8 @@
 // An array of any shape and dtype that does not change once made.
 //
-// It shares the ownership of its bytes (a vector, a mapped file), so copies are cheap and a view never outlives what it
-// looks at. as<T>() gives the typed elements and throws when T is not the dtype; an index array of u8, u16 or u32 is
-// read through widen().
+// It shares the ownership of its bytes (a vector, a mapped file), so copies are cheap and a view
+// never outlives what it looks at. as<T>() gives the typed elements and throws when T is not the
+// dtype; an index array of u8, u16 or u32 is read through widen().
 #pragma once
 
 #include <cstddef>

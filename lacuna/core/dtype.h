@@ -1,7 +1,7 @@
 // Element types of arrays, in memory and on disk.
 //
-// bf16 is the upper half of an f32, rounded to nearest even. NumPy has no name for it, so a .npy file holds it as <u2
-// and the manifest says what it is.
+// bf16 is the upper half of an f32, rounded to nearest even. NumPy has no name for it, so a .npy
+// file holds it as <u2 and the manifest says what it is.
 #pragma once
 
 #include <bit>
@@ -28,9 +28,9 @@ struct BFloat16 {
 };
 
 uint64_t item_size(DType dtype);
-std::string_view name(DType dtype);                // "u16"
-DType dtype_from_name(std::string_view name);      // throws Error for an unknown one
-DType smallest_index_type(uint64_t node_count);    // u8 to 256 nodes, u16 to 65,536, else u32
+std::string_view name(DType dtype);              // "u16"
+DType dtype_from_name(std::string_view name);    // throws Error for an unknown one
+DType smallest_index_type(uint64_t node_count);  // u8 to 256 nodes, u16 to 65,536, else u32
 
 template <class T>
 struct DTypeOf;

@@ -1,10 +1,10 @@
 // The two ways things go wrong.
 //
-//   throw Error("sample {} removes gene index {}, but the screen has {} genes", ...);   the user's mistake, or the world's
-//   LACUNA_ASSERT(ptr.back() == removed.size());                                         ours
+//   throw Error("sample {} removes gene index {}, but the screen has {} genes", ...);   the user's
+//   mistake, or the world's LACUNA_ASSERT(ptr.back() == removed.size()); ours
 //
-// An Error's message is one line that names the culprit and says what to do; the program prints it after "error: " and
-// exits with 1. A UsageError is a call that could never have worked (exit 2).
+// An Error's message is one line that names the culprit and says what to do; the program prints it
+// after "error: " and exits with 1. A UsageError is a call that could never have worked (exit 2).
 #pragma once
 
 #include <fmt/format.h>

@@ -28,8 +28,8 @@ class MappedFile {
   std::shared_ptr<const void> owner_;
 };
 
-// A new file, written in order. Nothing is durable before close(), which flushes it to the disk; a FileWriter that is
-// destroyed unclosed leaves whatever was written, for the caller to remove.
+// A new file, written in order. Nothing is durable before close(), which flushes it to the disk; a
+// FileWriter that is destroyed unclosed leaves whatever was written, for the caller to remove.
 class FileWriter {
  public:
   explicit FileWriter(const fs::path& path);
@@ -57,9 +57,11 @@ class FileWriter {
 };
 
 std::string read_text(const fs::path& path);
-// Replaces or creates `path` so that a reader, or a machine that loses power, sees the old text or the new, never a part.
+// Replaces or creates `path` so that a reader, or a machine that loses power, sees the old text or
+// the new, never a part.
 void write_text_atomically(const fs::path& path, std::string_view text);
 void sync_directory(const fs::path& directory);
-uint64_t free_disk_bytes(const fs::path& path);  // on the file system that holds path, for this user
+uint64_t free_disk_bytes(
+    const fs::path& path);  // on the file system that holds path, for this user
 
 }  // namespace lacuna

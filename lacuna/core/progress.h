@@ -1,6 +1,8 @@
-// How long work tells what it does. The library never prints: it reports to a Progress that its caller gives.
+// How long work tells what it does. The library never prints: it reports to a Progress that its
+// caller gives.
 //
-// begin(), any number of advance() with growing `done`, then end(); all from the thread that called the library.
+// begin(), any number of advance() with growing `done`, then end(); all from the thread that called
+// the library.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,9 @@
-// Random numbers that are the same on every machine: a stream is a pure function of (seed, stream number).
+// Random numbers that are the same on every machine: a stream is a pure function of (seed, stream
+// number).
 //
-// SplitMix64 over a hashed start; good enough for synthetic data, splits and tests, not for secrets. The standard
-// library's distributions differ between implementations, so these are our own.
+// SplitMix64 over a hashed start; good enough for synthetic data, splits and tests, not for
+// secrets. The standard library's distributions differ between implementations, so these are our
+// own.
 #pragma once
 
 #include <cmath>

@@ -111,8 +111,8 @@ class Pool {
   int wanted_ = 0, running_ = 0;
 };
 
-// A forked child has none of its parent's threads: it gets a new pool and leaks the old one, whose threads are not there
-// to be joined.
+// A forked child has none of its parent's threads: it gets a new pool and leaks the old one, whose
+// threads are not there to be joined.
 Pool*& pool_pointer() {
   static Pool* pool = [] {
     ::pthread_atfork(nullptr, nullptr, [] { pool_pointer() = new Pool; });

@@ -6,13 +6,15 @@
 
 namespace lacuna {
 
-// How many threads this process may use: its CPU affinity and cgroup quota, or LACUNA_THREADS where that is set.
+// How many threads this process may use: its CPU affinity and cgroup quota, or LACUNA_THREADS where
+// that is set.
 int available_threads();
 
-// Calls body(i) for every i in [0, count) on up to `threads` threads (0: all available), this one included, in no given
-// order. Returns when all are done; the first exception thrown by a body is thrown here, and no new iteration starts
-// after it. A call from inside a body runs on that thread alone. The threads are kept between calls and are started on
-// the first one; a forked child starts its own.
+// Calls body(i) for every i in [0, count) on up to `threads` threads (0: all available), this one
+// included, in no given order. Returns when all are done; the first exception thrown by a body is
+// thrown here, and no new iteration starts after it. A call from inside a body runs on that thread
+// alone. The threads are kept between calls and are started on the first one; a forked child starts
+// its own.
 void parallel_for(uint64_t count, int threads, const std::function<void(uint64_t)>& body);
 
 }  // namespace lacuna

@@ -1,10 +1,13 @@
-// The one big thing that samples are perturbed copies of: named nodes of a few types and typed edges between them.
+// The one big thing that samples are perturbed copies of: named nodes of a few types and typed
+// edges between them.
 //
-// Node types of a screen are "gene" (always there), "reaction" and "metabolite". An edge type is a triple such as
-// (gene, physical, gene); its key "gene.physical.gene" names its file and its part of the fingerprint. The order of
-// edges is part of the graph: masks and edge values refer to it. Self loops and repeated edges are edges like any other.
+// Node types of a screen are "gene" (always there), "reaction" and "metabolite". An edge type is a
+// triple such as (gene, physical, gene); its key "gene.physical.gene" names its file and its part
+// of the fingerprint. The order of edges is part of the graph: masks and edge values refer to it.
+// Self loops and repeated edges are edges like any other.
 //
-// A graph is built by add_*() calls, which check what they are given, and is not changed afterwards.
+// A graph is built by add_*() calls, which check what they are given, and is not changed
+// afterwards.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +39,8 @@ struct EdgeValue {
 
 struct EdgeType {
   std::string source, name, target;  // node type, what the edge says, node type
-  Array edges;                       // [2, E] sources, then targets; the smallest unsigned type that holds the larger node count
+  Array edges;  // [2, E] sources, then targets; the smallest unsigned type that holds the larger
+                // node count
   std::vector<EdgeValue> values;
 
   std::string key() const { return source + "." + name + "." + target; }
@@ -49,14 +53,15 @@ class HeteroGraph {
  public:
   void add_nodes(std::string type, Names names);
   void add_feature(std::string_view node_type, std::string name, Array values);
-  // edges [2, E] of u8, u16 or u32. Throws Error naming the edge when an index is outside its node type.
+  // edges [2, E] of u8, u16 or u32. Throws Error naming the edge when an index is outside its node
+  // type.
   void add_edges(std::string source, std::string name, std::string target, Array edges,
                  std::vector<EdgeValue> values = {});
 
   const std::vector<NodeType>& node_types() const { return nodes_; }
   const std::vector<EdgeType>& edge_types() const { return edges_; }
   const NodeType& nodes(std::string_view type) const;  // throws Error, listing what there is
-  const EdgeType& edges(std::string_view key) const;   // by key; throws Error, listing what there is
+  const EdgeType& edges(std::string_view key) const;  // by key; throws Error, listing what there is
   const NodeType* find_nodes(std::string_view type) const;
   const NodeType& genes() const { return nodes("gene"); }
   // The gene-gene edge types, in alphabetical order of their names: the order of the models.

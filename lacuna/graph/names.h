@@ -1,4 +1,5 @@
-// The names of the nodes of one type. A node's index is its place in the list, so the list pins what an index means.
+// The names of the nodes of one type. A node's index is its place in the list, so the list pins
+// what an index means.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,14 @@
 // What the removal of genes takes away (docs/formats.md has the rules in words).
 //
 //   gene-gene edge            off when either end is removed (a self loop too)
-//   reaction                  off when any gene on its gene-reaction edges is removed; one without genes always stays
-//   gene-reaction edge        off when its gene is removed (view `gene`), or when its reaction is off (view `gene_and_reaction`)
-//   reaction-metabolite edge  off when its reaction is off
-//   metabolite                always stays
+//   reaction                  off when any gene on its gene-reaction edges is removed; one without
+//   genes always stays gene-reaction edge        off when its gene is removed (view `gene`), or
+//   when its reaction is off (view `gene_and_reaction`) reaction-metabolite edge  off when its
+//   reaction is off metabolite                always stays
 //
-// Every rule says "off when one of these genes is removed", so each node type and each edge type needs one list a gene,
-// the positions that go with it, and a mask is all ones with those positions cleared. Removing twice is removing once;
-// removing nothing is the wild type.
+// Every rule says "off when one of these genes is removed", so each node type and each edge type
+// needs one list a gene, the positions that go with it, and a mask is all ones with those positions
+// cleared. Removing twice is removing once; removing nothing is the wild type.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,8 @@ class RemovalRules {
   std::vector<MaskSection> sections_;
 };
 
-// Throws Error that names the sample and the index when one is not below gene_count; `gene_count` is the screen's.
+// Throws Error that names the sample and the index when one is not below gene_count; `gene_count`
+// is the screen's.
 void check_removed(std::span<const uint32_t> removed, uint64_t sample, uint32_t gene_count);
 
 }  // namespace lacuna

@@ -1,25 +1,29 @@
 // Sums over one shared graph, for a batch of samples that each remove a few nodes.
 //
-//   out[t, v, b, :] = keep[b, v] * reduce over edges (u -> v) of type t with u kept of  value * x[u, b, :]
+//   out[t, v, b, :] = keep[b, v] * reduce over edges (u -> v) of type t with u kept of  value *
+//   x[u, b, :]
 //
-// No mask exists: a removed node's row is read as zero and written as zero. The layout is node-major with the samples
-// side by side, so one pass over the edges serves the whole batch.
+// No mask exists: a removed node's row is read as zero and written as zero. The layout is
+// node-major with the samples side by side, so one pass over the edges serves the whole batch.
 //
 //   x        [N, B, H]      f32 or bf16 (f64: the reference), contiguous; the caller's
-//   removed  [ptr[B]]       node indices, any order, repeats allowed; sample b owns removed[ptr[b] .. ptr[b + 1])
-//   values   [E]            f32, all types one after another in edge order; null = 1 (only with Reduce::sum)
-//   eps      [T]            f32; null = no self term, else out += (1 + eps[t]) * x[v, b, :], also for removed v
-//   out      [T, N, B, H]   or [N, B, H] with sum_types; the dtype of x; every element is written
+//   removed  [ptr[B]]       node indices, any order, repeats allowed; sample b owns removed[ptr[b]
+//   .. ptr[b + 1]) values   [E]            f32, all types one after another in edge order; null = 1
+//   (only with Reduce::sum) eps      [T]            f32; null = no self term, else out += (1 +
+//   eps[t]) * x[v, b, :], also for removed v out      [T, N, B, H]   or [N, B, H] with sum_types;
+//   the dtype of x; every element is written
 //
 // Reduce::sum   the sum
-// Reduce::mean  divided by the number of kept in-neighbours (repeats counted); 0 where there are none
-// Reduce::gcn   each term divided by sqrt(d(u) * d(v)), d = kept in-degree; a term with d(u) = 0 counts as 0
-// Reduce::max   the largest kept in-neighbour, channel by channel; 0 where there are none. Its gradient goes to the first
+// Reduce::mean  divided by the number of kept in-neighbours (repeats counted); 0 where there are
+// none Reduce::gcn   each term divided by sqrt(d(u) * d(v)), d = kept in-degree; a term with d(u) =
+// 0 counts as 0 Reduce::max   the largest kept in-neighbour, channel by channel; 0 where there are
+// none. Its gradient goes to the first
 //               one in edge order that attains it. Not with sum_types.
 // A NaN or infinity in x reaches exactly the rows that sum it (a removed row's never does).
 //
-// Accumulation is f32 (f64 for f64) in edge order, types one after another: the same bits on every run and for every
-// number of threads. Public functions throw Error when a shape or an index is wrong, and name the argument.
+// Accumulation is f32 (f64 for f64) in edge order, types one after another: the same bits on every
+// run and for every number of threads. Public functions throw Error when a shape or an index is
+// wrong, and name the argument.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +46,8 @@ struct RemovedView {
 
   int64_t batch() const { return int64_t(ptr.size()) - 1; }
 };
-// Throws Error when ptr is missing, does not start at 0, decreases or passes index, or an index is not a node.
+// Throws Error when ptr is missing, does not start at 0, decreases or passes index, or an index is
+// not a node.
 void check_removed(const RemovedView& removed, uint32_t node_count);
 
 struct AggregateOptions {
@@ -57,9 +62,10 @@ void aggregate(const GraphPlan& graph, const AggregateOptions& options, int64_t 
                const Real* x, const RemovedView& removed, const float* values, const float* eps,
                Real* out);
 
-// The transpose: gradients of aggregate. grad_x is always written; grad_eps and grad_values where not null (x is read for
-// them and for Reduce::max, and may be null otherwise).
-//   grad_out [T, N, B, H] or [N, B, H]    grad_x [N, B, H]    grad_eps [T] f32    grad_values [E] f32
+// The transpose: gradients of aggregate. grad_x is always written; grad_eps and grad_values where
+// not null (x is read for them and for Reduce::max, and may be null otherwise).
+//   grad_out [T, N, B, H] or [N, B, H]    grad_x [N, B, H]    grad_eps [T] f32    grad_values [E]
+//   f32
 template <class Real>
 void aggregate_backward(const GraphPlan& graph, const AggregateOptions& options, int64_t width,
                         const Real* grad_out, const Real* x, const RemovedView& removed,

@@ -1,8 +1,8 @@
 // A screen: one graph and many samples, each of which removes a few genes and has measured labels.
 //
-// On disk a directory of format "lacuna.screen" (docs/formats.md). An open screen maps its sample arrays: opening 20 million
-// samples reads none of them. Removed genes are in the smallest type that holds the gene count (at least u16), ptr is u32,
-// or u64 beyond 2^32 removed genes in all.
+// On disk a directory of format "lacuna.screen" (docs/formats.md). An open screen maps its sample
+// arrays: opening 20 million samples reads none of them. Removed genes are in the smallest type
+// that holds the gene count (at least u16), ptr is u32, or u64 beyond 2^32 removed genes in all.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,12 @@
 
 namespace lacuna {
 
-// Anything else that was measured or known of each sample. Categories are codes with their names beside them.
+// Anything else that was measured or known of each sample. Categories are codes with their names
+// beside them.
 struct Column {
   std::string name;
-  Array values;                         // [S] f32, f64, u8, u16, u32, i32 or i64; the largest unsigned code = unknown category
+  Array values;  // [S] f32, f64, u8, u16, u32, i32 or i64; the largest unsigned code = unknown
+                 // category
   std::vector<std::string> categories;  // names of codes 0, 1, ...; empty for a number
 };
 
@@ -99,7 +101,8 @@ class Screen {
   const std::vector<Split>& splits() const { return splits_; }
   const Column& column(std::string_view name) const;  // throws Error, listing what there is
   const Split& split(std::string_view name) const;    // throws Error, listing what there is
-  // Parts "genes", "edges KEY", "samples A:B" in blocks of 65,536; stored in the manifest when it was written.
+  // Parts "genes", "edges KEY", "samples A:B" in blocks of 65,536; stored in the manifest when it
+  // was written.
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Reads every byte against the checksums, then every index, ptr and code against its range.
   void check(Progress& progress) const;
@@ -112,7 +115,8 @@ class Screen {
   Fingerprint fingerprint_;
 };
 
-// What is written as a new screen. made_by: {"command": ..., "settings": {...}, "sources": [{"path", "bytes", "xxh3"}]}.
+// What is written as a new screen. made_by: {"command": ..., "settings": {...}, "sources":
+// [{"path", "bytes", "xxh3"}]}.
 struct ScreenContents {
   const HeteroGraph& graph;
   const Samples& samples;
@@ -125,7 +129,7 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents,
 // Adds a split to a finished screen: the array first, then the manifest by rename.
 void add_split(const fs::path& screen, const Split& split);
 
-Fingerprint fingerprint_of(const HeteroGraph& graph);     // "genes", "edges KEY"...
-Fingerprint fingerprint_of(const Samples& samples);       // "samples A:B"...
+Fingerprint fingerprint_of(const HeteroGraph& graph);  // "genes", "edges KEY"...
+Fingerprint fingerprint_of(const Samples& samples);    // "samples A:B"...
 
 }  // namespace lacuna

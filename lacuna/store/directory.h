@@ -1,8 +1,10 @@
-// A directory with a manifest: what a screen, a recording and a store are on disk (docs/formats.md).
+// A directory with a manifest: what a screen, a recording and a store are on disk
+// (docs/formats.md).
 //
-// manifest.json holds "format" and "version", "files" (dtype, shape, bytes and XXH3 of every file), "made_by" (command,
-// settings, source files), and whatever its owner adds. It is written last, by rename: a directory without one is
-// unfinished, whatever else lies in it, and is refused by everything that reads.
+// manifest.json holds "format" and "version", "files" (dtype, shape, bytes and XXH3 of every file),
+// "made_by" (command, settings, source files), and whatever its owner adds. It is written last, by
+// rename: a directory without one is unfinished, whatever else lies in it, and is refused by
+// everything that reads.
 #pragma once
 
 #include <map>
@@ -30,8 +32,9 @@ struct FileEntry {
 // A finished directory, open for reading. Cheap to copy.
 class Directory {
  public:
-  // Reads the manifest and checks the size of every file named in it (not their bytes: see check()). Throws Error when
-  // path is not a directory, is unfinished, is of another format, was made by a newer version, or lacks bytes.
+  // Reads the manifest and checks the size of every file named in it (not their bytes: see
+  // check()). Throws Error when path is not a directory, is unfinished, is of another format, was
+  // made by a newer version, or lacks bytes.
   static Directory open(const fs::path& path, const std::string& format, int newest_version);
   // What kind of directory this is ("lacuna.screen", ...), from its manifest.
   static std::string format_of(const fs::path& path);
@@ -41,10 +44,12 @@ class Directory {
   const std::map<std::string, FileEntry>& files() const { return files_; }
   bool has(const std::string& file) const { return files_.contains(file); }
 
-  // The array of this file, mapped; its dtype and shape are those of the manifest, or an Error says what differs.
+  // The array of this file, mapped; its dtype and shape are those of the manifest, or an Error says
+  // what differs.
   Array array(const std::string& file) const;
   std::vector<std::string> lines(const std::string& file) const;
-  // Reads every byte of every file and compares with the manifest; Error names the first file that differs.
+  // Reads every byte of every file and compares with the manifest; Error names the first file that
+  // differs.
   void check(Progress& progress) const;
 
  private:
@@ -53,9 +58,9 @@ class Directory {
   std::map<std::string, FileEntry> files_;
 };
 
-// A directory being written. Refuses a path that exists, unless it is empty or an unfinished directory of the same
-// format (what an interrupted run left), which is started afresh. Unless commit() is reached the directory stays
-// unfinished on disk.
+// A directory being written. Refuses a path that exists, unless it is empty or an unfinished
+// directory of the same format (what an interrupted run left), which is started afresh. Unless
+// commit() is reached the directory stays unfinished on disk.
 class DirectoryWriter {
  public:
   DirectoryWriter(const fs::path& path, const std::string& format, int version);
@@ -63,12 +68,14 @@ class DirectoryWriter {
   const fs::path& path() const { return path_; }
   void add_array(const std::string& file, const Array& array);
   void add_lines(const std::string& file, const std::vector<std::string>& lines);
-  // For arrays written row by row: open, append, then add_array(file, writer) closes it and takes note of it.
+  // For arrays written row by row: open, append, then add_array(file, writer) closes it and takes
+  // note of it.
   NpyWriter open_array(const std::string& file, DType dtype, Shape row_shape);
   void add_array(const std::string& file, NpyWriter& writer);
   // Takes in a file that someone else wrote under path() and flushed.
   void add_file(const std::string& file);
-  // Writes the manifest: `extra`'s members after format, version and files. The directory is finished and durable.
+  // Writes the manifest: `extra`'s members after format, version and files. The directory is
+  // finished and durable.
   void commit(const Json& extra);
 
  private:

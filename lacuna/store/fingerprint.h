@@ -1,5 +1,5 @@
-// A fingerprint in named parts: "genes", "edges gene.physical.gene", "rules", "samples 0:65536", ... so that a message can say
-// what differs. Of contents only: no paths, no times.
+// A fingerprint in named parts: "genes", "edges gene.physical.gene", "rules", "samples 0:65536",
+// ... so that a message can say what differs. Of contents only: no paths, no times.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class Fingerprint {
   const std::vector<FingerprintPart>& parts() const { return parts_; }
   uint64_t value() const;  // of all parts together
 
-  // The names of parts that `other` lacks or has with another hash, in this one's order; empty when this one agrees.
+  // The names of parts that `other` lacks or has with another hash, in this one's order; empty when
+  // this one agrees.
   std::vector<std::string> differing_parts(const Fingerprint& other) const;
   // Only the parts whose name starts with one of these.
   Fingerprint only(const std::vector<std::string>& prefixes) const;

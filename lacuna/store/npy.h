@@ -1,8 +1,10 @@
-// NumPy's .npy files, version 1.0, C order, little endian: what every array of a screen, a recording or a store is.
+// NumPy's .npy files, version 1.0, C order, little endian: what every array of a screen, a
+// recording or a store is.
 //
-// read_npy() maps the file: opening costs no reading, and the bytes stay mapped as long as a copy of the Array lives.
-// The header is read with suspicion (a hostile or truncated file gives an Error that names it, never a bad access):
-// the sizes are checked against the file's length before anything is touched.
+// read_npy() maps the file: opening costs no reading, and the bytes stay mapped as long as a copy
+// of the Array lives. The header is read with suspicion (a hostile or truncated file gives an Error
+// that names it, never a bad access): the sizes are checked against the file's length before
+// anything is touched.
 #pragma once
 
 #include <string>
@@ -13,13 +15,16 @@
 
 namespace lacuna {
 
-// bf16 arrays come back as u16: only the manifest knows (see Directory::array). Booleans come back as u8.
+// bf16 arrays come back as u16: only the manifest knows (see Directory::array). Booleans come back
+// as u8.
 Array read_npy(const fs::path& path);
 
-// Data starts at a multiple of 64 bytes. Written and flushed to the disk; returns the XXH3 of the whole file.
+// Data starts at a multiple of 64 bytes. Written and flushed to the disk; returns the XXH3 of the
+// whole file.
 uint64_t write_npy(const fs::path& path, const Array& array);
 
-// An array whose first dimension is not known before the last row is written; for what does not fit in memory.
+// An array whose first dimension is not known before the last row is written; for what does not fit
+// in memory.
 class NpyWriter {
  public:
   NpyWriter(const fs::path& path, DType dtype, Shape row_shape);  // row_shape {} for a 1-D array

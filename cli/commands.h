@@ -1,0 +1,21 @@
+// The subcommands of `lacuna`: one file each, cli/<name>.cpp, with a function add_<name>() that
+// main() calls.
+//
+// add_*() declares the options and sets a callback that does the work. What goes wrong is thrown:
+// main() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
+// here, a line below, a line in main.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lacuna::cli {
+
+void add_bench(CLI::App& app);
+void add_concat(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_import(CLI::App& app);
+void add_info(CLI::App& app);
+void add_split(CLI::App& app);
+void add_subset(CLI::App& app);
+
+}  // namespace lacuna::cli

@@ -1,0 +1,130 @@
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace lacuna::cli {
+namespace {
+
+constexpr auto kQuietTime = std::chrono::seconds(2);
+constexpr auto kRefresh = std::chrono::milliseconds(200);
+
+std::string& stored_command_line() {
+  static std::string text;
+  return text;
+}
+
+std::string quoted(std::string_view word) {
+  const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$*?;&|<>()") == word.npos;
+  if (plain) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+TerminalProgress::TerminalProgress() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+void TerminalProgress::begin(std::string_view task, uint64_t total, std::string_view unit) {
+  task_ = task;
+  unit_ = unit;
+  total_ = total;
+  start_ = last_ = Clock::now();
+}
+
+void TerminalProgress::advance(uint64_t done) {
+  if (!is_terminal_) return;
+  const auto now = Clock::now();
+  if (now - start_ < kQuietTime || now - last_ < kRefresh) return;
+  last_ = now;
+  show(done, now);
+}
+
+void TerminalProgress::end() { clear(); }
+
+void TerminalProgress::show(uint64_t done, Clock::time_point now) {
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double rate = double(done) / seconds;
+  std::string line = fmt::format("{}: {}", task_, with_commas(done));
+  if (total_ > 0) line += fmt::format(" of {}", with_commas(total_));
+  line += fmt::format(" {}, {} a second", unit_, format_rate(rate));
+  if (total_ > done && rate > 0)
+    line += fmt::format(", {} left", format_duration(double(total_ - done) / rate));
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void TerminalProgress::clear() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
+}
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows,
+                         const std::vector<size_t>& right) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows)
+    for (size_t c = 0; c < row.size(); ++c) {
+      if (widths.size() <= c) widths.push_back(0);
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const bool to_right = std::find(right.begin(), right.end(), c) != right.end();
+      const std::string gap = c > 0 ? "  " : "";
+      line += to_right ? fmt::format("{}{:>{}}", gap, row[c], widths[c])
+                       : fmt::format("{}{:<{}}", gap, row[c], widths[c]);
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string with_commas(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string format_bytes(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{} B", bytes);
+  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
+}
+
+std::string format_duration(double seconds) {
+  const uint64_t whole = uint64_t(std::llround(seconds));
+  if (whole >= 3600) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+  if (whole >= 60) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} s", whole);
+}
+
+std::string format_rate(double per_second) {
+  if (per_second < 100) return fmt::format("{:.1f}", per_second);
+  const double scale = std::pow(10.0, std::floor(std::log10(per_second)) - 2);  // three digits
+  return with_commas(uint64_t(std::llround(std::round(per_second / scale) * scale)));
+}
+
+const std::string& command_line() { return stored_command_line(); }
+
+void remember_command_line(int argc, char** argv) {
+  std::string& text = stored_command_line();
+  text = "lacuna";
+  for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
+}
+
+}  // namespace lacuna::cli

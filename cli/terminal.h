@@ -1,0 +1,48 @@
+// What people see: progress lines, tables, numbers and bytes in a readable form.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lacuna/core/progress.h"
+
+namespace lacuna::cli {
+
+// Shows work that takes over two seconds as one line on stderr, rewritten in place, with rate and
+// time left. Silent when stderr is not a terminal.
+class TerminalProgress : public Progress {
+ public:
+  TerminalProgress();
+  void begin(std::string_view task, uint64_t total, std::string_view unit) override;
+  void advance(uint64_t done) override;
+  void end() override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void show(uint64_t done, Clock::time_point now);
+  void clear();
+
+  bool is_terminal_;
+  bool shown_ = false;
+  std::string task_, unit_;
+  uint64_t total_ = 0;
+  Clock::time_point start_, last_;
+};
+
+// Columns as wide as their longest cell; those named in `right` (by index) are right-aligned. The
+// first row is the head.
+std::string format_table(const std::vector<std::vector<std::string>>& rows,
+                         const std::vector<size_t>& right = {});
+std::string with_commas(uint64_t number);     // "332,313"
+std::string format_bytes(uint64_t bytes);     // "2.55 MB", "855 GB"; powers of 1000
+std::string format_duration(double seconds);  // "1 h 02 min", "3 min 20 s", "12 s"
+std::string format_rate(double per_second);   // "2,410,000", "12.3"
+
+// The command line of this process, for a manifest's made_by.
+const std::string& command_line();
+void remember_command_line(int argc, char** argv);
+
+}  // namespace lacuna::cli

@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "lacuna/core/dtype.h"
 #include "lacuna/ops/graph_plan.h"
@@ -56,11 +57,16 @@ struct AggregateOptions {
   int threads = 0;  // 0: all available
 };
 
+// Edge values, eps and their gradients: f32, or f64 beside an f64 x (so that the reference is exact
+// to the last argument).
+template <class Real>
+using Parameter = std::conditional_t<std::is_same_v<Real, double>, double, float>;
+
 // Real is float, BFloat16 or double.
 template <class Real>
 void aggregate(const GraphPlan& graph, const AggregateOptions& options, int64_t width,
-               const Real* x, const RemovedView& removed, const float* values, const float* eps,
-               Real* out);
+               const Real* x, const RemovedView& removed, const Parameter<Real>* values,
+               const Parameter<Real>* eps, Real* out);
 
 // The transpose: gradients of aggregate. grad_x is always written; grad_eps and grad_values where
 // not null (x is read for them and for Reduce::max, and may be null otherwise).
@@ -69,7 +75,7 @@ void aggregate(const GraphPlan& graph, const AggregateOptions& options, int64_t 
 template <class Real>
 void aggregate_backward(const GraphPlan& graph, const AggregateOptions& options, int64_t width,
                         const Real* grad_out, const Real* x, const RemovedView& removed,
-                        const float* values, const float* eps, Real* grad_x, float* grad_eps,
-                        float* grad_values);
+                        const Parameter<Real>* values, const Parameter<Real>* eps, Real* grad_x,
+                        Parameter<Real>* grad_eps, Parameter<Real>* grad_values);
 
 }  // namespace lacuna

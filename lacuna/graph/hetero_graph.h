@@ -7,7 +7,8 @@
 // Self loops and repeated edges are edges like any other.
 //
 // A graph is built by add_*() calls, which check what they are given, and is not changed
-// afterwards.
+// afterwards. Names of types, features and values are letters, digits, '_' and '-': they become
+// file names. One edge type holds up to 2^32 - 1 edges.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,7 @@ struct EdgeValue {
 
 struct EdgeType {
   std::string source, name, target;  // node type, what the edge says, node type
-  Array edges;  // [2, E] sources, then targets; the smallest unsigned type that holds the larger
-                // node count
+  Array edges;  // [2, E] sources, then targets; the smallest type that holds the larger node count
   std::vector<EdgeValue> values;
 
   std::string key() const { return source + "." + name + "." + target; }

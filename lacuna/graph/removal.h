@@ -1,10 +1,12 @@
 // What the removal of genes takes away (docs/formats.md has the rules in words).
 //
 //   gene-gene edge            off when either end is removed (a self loop too)
-//   reaction                  off when any gene on its gene-reaction edges is removed; one without
-//   genes always stays gene-reaction edge        off when its gene is removed (view `gene`), or
-//   when its reaction is off (view `gene_and_reaction`) reaction-metabolite edge  off when its
-//   reaction is off metabolite                always stays
+//   reaction                  off when any gene on its gene-reaction edges is removed;
+//                             one without genes always stays
+//   gene-reaction edge        off when its gene is removed (view `gene`), or when its
+//                             reaction is off (view `gene_and_reaction`)
+//   reaction-metabolite edge  off when its reaction is off
+//   metabolite                always stays
 //
 // Every rule says "off when one of these genes is removed", so each node type and each edge type
 // needs one list a gene, the positions that go with it, and a mask is all ones with those positions
@@ -44,7 +46,7 @@ struct MaskSection {
 
 class RemovalRules {
  public:
-  // Throws Error for an edge type between node types that no rule covers.
+  // Throws Error for a node type or an edge type that no rule covers.
   explicit RemovalRules(const HeteroGraph& graph, GeneReactionView view = GeneReactionView::gene);
 
   uint32_t gene_count() const { return gene_count_; }

@@ -1,0 +1,148 @@
+#include "lacuna/graph/hetero_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> numbered(uint32_t count) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < count; ++i) names.push_back(fmt::format("n{}", i));
+  return names;
+}
+
+Array pairs(std::vector<uint32_t> sources_then_targets) {
+  const uint64_t count = sources_then_targets.size() / 2;
+  return Array::from(std::move(sources_then_targets), {2, count});
+}
+
+HeteroGraph two_types() {
+  HeteroGraph graph;
+  graph.add_nodes("gene", Names({"a", "b", "c"}));
+  graph.add_nodes("reaction", Names(numbered(300)));
+  return graph;
+}
+
+TEST(HeteroGraph, KeepsEdgesInOrderInTheSmallestType) {
+  HeteroGraph graph = two_types();
+  graph.add_edges("gene", "physical", "gene", pairs({0, 2, 2, 0, 1, 1, 1, 0}));
+  graph.add_edges("gene", "rule", "reaction", pairs({2, 0, 299, 7}));
+  const EdgeType& physical = graph.edges("gene.physical.gene");
+  EXPECT_EQ(physical.edges.dtype(), DType::u8);
+  EXPECT_EQ(physical.size(), 4u);
+  EXPECT_THAT(physical.sources(), ElementsAre(0, 2, 2, 0));
+  EXPECT_THAT(physical.targets(), ElementsAre(1, 1, 1, 0));
+  const EdgeType& rule = graph.edges("gene.rule.reaction");
+  EXPECT_EQ(rule.edges.dtype(), DType::u16);
+  EXPECT_THAT(rule.sources(), ElementsAre(2, 0));
+  EXPECT_THAT(rule.targets(), ElementsAre(299, 7));
+}
+
+TEST(HeteroGraph, TakesEveryUnsignedIndexType) {
+  HeteroGraph graph = two_types();
+  graph.add_edges("gene", "a", "gene", Array::from(std::vector<uint8_t>{0, 1, 2, 2}, {2, 2}));
+  graph.add_edges("gene", "b", "gene", Array::from(std::vector<uint16_t>{0, 1, 2, 2}, {2, 2}));
+  graph.add_edges("gene", "c", "gene", Array::from(std::vector<uint32_t>{0, 1, 2, 2}, {2, 2}));
+  for (const EdgeType& edges : graph.edge_types()) {
+    EXPECT_EQ(edges.edges.dtype(), DType::u8);
+    EXPECT_THAT(edges.sources(), ElementsAre(0, 1));
+    EXPECT_THAT(edges.targets(), ElementsAre(2, 2));
+  }
+  EXPECT_THAT(
+      error_of([&] {
+        graph.add_edges("gene", "d", "gene", Array::from(std::vector<int32_t>{0, 1}, {2, 1}));
+      }),
+      HasSubstr("edges of type 'gene.d.gene' are i32; they must be u8, u16 or u32"));
+}
+
+TEST(HeteroGraph, EmptyTypesAreTypes) {
+  HeteroGraph graph;
+  graph.add_nodes("gene", Names());
+  graph.add_edges("gene", "physical", "gene", pairs({}));
+  EXPECT_EQ(graph.genes().size(), 0u);
+  EXPECT_EQ(graph.edges("gene.physical.gene").size(), 0u);
+  EXPECT_THAT(graph.edges("gene.physical.gene").sources(), ElementsAre());
+}
+
+TEST(HeteroGraph, ErrorNamesTheEdgeOutside) {
+  HeteroGraph graph = two_types();
+  EXPECT_THAT(error_of([&] {
+                graph.add_edges("gene", "p", "gene", pairs({0, 3, 1, 1}));
+              }),
+              HasSubstr("edge 1 of type 'gene.p.gene' has source index 3, but there are 3 nodes"));
+  EXPECT_THAT(error_of([&] {
+                graph.add_edges("gene", "r", "reaction", pairs({0, 300}));
+              }),
+              HasSubstr("edge 0 of type 'gene.r.reaction' has target index 300"));
+  EXPECT_TRUE(graph.edge_types().empty());  // what was refused is not there
+}
+
+TEST(HeteroGraph, ErrorsNameWhatIsWrong) {
+  HeteroGraph graph = two_types();
+  graph.add_edges("gene", "p", "gene", pairs({0, 1}));
+  const auto values = [](std::vector<float> v) { return Array::from(std::move(v)); };
+  const auto add = [&](std::string name, Array edges, std::vector<EdgeValue> v = {}) {
+    return error_of([&] { graph.add_edges("gene", name, "gene", edges, v); });
+  };
+  EXPECT_THAT(add("p", pairs({0, 1})), HasSubstr("'gene.p.gene' is already in the graph"));
+  EXPECT_THAT(add("a/b", pairs({0, 1})), HasSubstr("edge type 'a/b' cannot name a file"));
+  EXPECT_THAT(add("", pairs({0, 1})), HasSubstr("edge type '' cannot name a file"));
+  EXPECT_THAT(add("q", Array::from(std::vector<uint8_t>{0, 1})), HasSubstr("have shape [2]"));
+  EXPECT_THAT(add("q", pairs({0, 1}), {{"w", values({1, 2})}}),
+              HasSubstr("value 'w' of edge type 'gene.q.gene' is f32 [2]; it must be f32 [1]"));
+  EXPECT_THAT(add("q", pairs({0, 1}), {{"w", values({1})}, {"w", values({1})}}),
+              HasSubstr("two values named 'w'"));
+  EXPECT_THAT(error_of([&] { graph.add_nodes("gene", Names()); }),
+              HasSubstr("node type 'gene' is already"));
+  EXPECT_THAT(error_of([&] {
+                graph.add_edges("gene", "q", "protein", pairs({0, 1}));
+              }),
+              HasSubstr("no nodes of type 'protein'; it has: gene, reaction"));
+  EXPECT_THAT(error_of([&] { graph.edges("gene.q.gene"); }), HasSubstr("it has: gene.p.gene"));
+  EXPECT_THAT(error_of([&] { HeteroGraph().genes(); }), HasSubstr("it has: none"));
+}
+
+TEST(HeteroGraph, FeaturesAndValuesAreKept) {
+  HeteroGraph graph = two_types();
+  graph.add_feature("gene", "embedding", Array::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2}));
+  graph.add_edges("gene", "p", "gene", pairs({0, 1}), {{"w", Array::from(std::vector{0.5f})}});
+  ASSERT_EQ(graph.genes().features.size(), 1u);
+  EXPECT_EQ(graph.genes().features[0].values.as<float>()[5], 6.0f);
+  EXPECT_EQ(graph.edges("gene.p.gene").values.at(0).values.as<float>()[0], 0.5f);
+  const auto wrong = Array::from(std::vector<float>{1, 2}, {2, 1});
+  EXPECT_THAT(error_of([&] { graph.add_feature("gene", "x", wrong); }),
+              HasSubstr("is f32 [2, 1]; it must be f32 [3, width]"));
+  const auto again = Array::from(std::vector<float>{1, 2, 3}, {3, 1});
+  EXPECT_THAT(error_of([&] { graph.add_feature("gene", "embedding", again); }),
+              HasSubstr("already has a feature 'embedding'"));
+}
+
+TEST(HeteroGraph, GeneEdgesAreAlphabetical) {
+  HeteroGraph graph = two_types();
+  graph.add_edges("gene", "regulatory", "gene", pairs({}));
+  graph.add_edges("gene", "rule", "reaction", pairs({}));
+  graph.add_edges("gene", "physical", "gene", pairs({}));
+  std::vector<std::string> names;
+  for (const EdgeType* edges : graph.gene_edges()) names.push_back(edges->name);
+  EXPECT_THAT(names, ElementsAre("physical", "regulatory"));
+}
+
+}  // namespace
+}  // namespace lacuna

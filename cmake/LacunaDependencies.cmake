@@ -1,6 +1,6 @@
 # What the torch-free part needs, from the distribution (docs/dependencies.md says why each).
 #   lacuna_public_dependencies    seen in our headers: fmt (header only), nlohmann-json
-#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, zlib, xxHash, Highway, threads
+#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, xxHash, Highway, threads
 #   lacuna_cli_dependencies       the program: CLI11
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -8,7 +8,9 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(hwy CONFIG QUIET)
-find_package(benchmark QUIET)
+if(LACUNA_BENCHES)
+  find_package(benchmark REQUIRED)
+endif()
 
 # LMDB, libdeflate and older Highway ship no CMake package: header and library, by name.
 function(lacuna_find_library target header library)
@@ -28,19 +30,25 @@ else()
 endif()
 find_path(LACUNA_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # used header-only
 
+# fmt is used header-only: torch's libraries carry another fmt, and two compiled ones would clash. torch's headers
+# bring that other fmt too, in a folder searched before /usr/include; a folder with nothing but our fmt, searched
+# before torch's, keeps one fmt in every file of ours.
+get_target_property(fmt_include_dirs fmt::fmt-header-only INTERFACE_INCLUDE_DIRECTORIES)
+find_path(LACUNA_FMT_INCLUDE_DIR fmt/format.h HINTS ${fmt_include_dirs} REQUIRED)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt_first)
+file(CREATE_LINK ${LACUNA_FMT_INCLUDE_DIR}/fmt ${CMAKE_BINARY_DIR}/fmt_first/fmt SYMBOLIC)
+
 add_library(lacuna_public_dependencies INTERFACE)
-target_link_libraries(lacuna_public_dependencies INTERFACE nlohmann_json::nlohmann_json)
-# torch brings its own fmt; compiled fmt libraries would clash, header-only ones differ by inline namespace.
 target_include_directories(lacuna_public_dependencies SYSTEM INTERFACE
-  $<BUILD_INTERFACE:$<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>>)
-target_compile_definitions(lacuna_public_dependencies INTERFACE FMT_HEADER_ONLY=1)
+  $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/fmt_first>)
+target_link_libraries(lacuna_public_dependencies INTERFACE fmt::fmt-header-only nlohmann_json::nlohmann_json)
+# fmt 9 thinks nvcc has no constexpr and then contradicts itself.
+target_compile_definitions(lacuna_public_dependencies INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 
 add_library(lacuna_private_dependencies INTERFACE)
 target_link_libraries(lacuna_private_dependencies INTERFACE
-  $<BUILD_INTERFACE:lacuna_lmdb> $<BUILD_INTERFACE:lacuna_deflate> $<BUILD_INTERFACE:lacuna_hwy>
-  $<BUILD_INTERFACE:simdjson::simdjson> Threads::Threads)
-target_include_directories(lacuna_private_dependencies SYSTEM INTERFACE
-  $<BUILD_INTERFACE:${LACUNA_XXHASH_INCLUDE_DIR}>)
+  lacuna_lmdb lacuna_deflate lacuna_hwy simdjson::simdjson Threads::Threads)
+target_include_directories(lacuna_private_dependencies SYSTEM INTERFACE ${LACUNA_XXHASH_INCLUDE_DIR})
 
 add_library(lacuna_cli_dependencies INTERFACE)
 target_link_libraries(lacuna_cli_dependencies INTERFACE CLI11::CLI11)

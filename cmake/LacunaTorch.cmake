@@ -1,1 +1,36 @@
-# Filled where the first source that needs torch arrives (lacuna/nn).
+# liblacuna_torch.so: lacuna/nn and lacuna/train on libtorch, without Python.h, used by the program and by Python alike.
+set(LACUNA_HAVE_TORCH OFF)
+set(torch_folders nn train)
+set(torch_sources)
+foreach(folder ${torch_folders})
+  file(GLOB sources CONFIGURE_DEPENDS lacuna/${folder}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cpp$")
+  list(APPEND torch_sources ${sources})
+endforeach()
+if(NOT LACUNA_TORCH STREQUAL "OFF")
+  find_package(LacunaTorch QUIET)
+  if(LacunaTorch_FOUND)
+    message(STATUS "torch ${LacunaTorch_VERSION} in ${LacunaTorch_FOLDER}")
+    set(LACUNA_HAVE_TORCH ON)
+  elseif(LACUNA_TORCH STREQUAL "ON")
+    message(FATAL_ERROR "LACUNA_TORCH=ON, but ${LacunaTorch_REASON}; `make build` installs torch into the checkout, "
+                        "-DLACUNA_PYTHON=... names a Python that has it, -DLACUNA_TORCH=OFF builds without it")
+  else()
+    message(STATUS "no torch (${LacunaTorch_REASON}): nn and train are left out")
+  endif()
+endif()
+if(LACUNA_HAVE_TORCH AND torch_sources)
+  add_library(lacuna_torch SHARED ${torch_sources})
+  add_library(lacuna::lacuna_torch ALIAS lacuna_torch)
+  target_link_libraries(lacuna_torch PUBLIC lacuna lacuna::torch)  # in this order: our fmt before torch's
+  if(LACUNA_HAVE_CUDA)
+    target_link_libraries(lacuna_torch PUBLIC lacuna_cuda)
+  endif()
+  set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+  # A file with torch's headers takes 1 to 2 GB to compile: as many at a time as memory holds.
+  cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+  math(EXPR torch_jobs "1 + ${memory_mb} / 3000")
+  set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch=${torch_jobs})
+  set_target_properties(lacuna_torch PROPERTIES JOB_POOL_COMPILE torch)
+endif()

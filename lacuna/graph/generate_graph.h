@@ -1,0 +1,58 @@
+// Synthetic graphs at the sizes that this program is meant to be fast at.
+//
+//   size    genes   gene-gene types  edges of them   reactions  metabolites
+//   tiny       40                 3            720          20           12   for quick tests
+//   small   1,000                 3         56,000         300          150   for a quick training
+//   yeast   6,607                 9      2,495,908       7,122        2,806
+//   human  20,000                 5     12,200,000        none         none
+//
+// Counts are exact (see size_of()). In every gene-gene type each gene has one self loop, which the
+// count includes, and no edge is repeated. Edges are in order of source, then target; the self
+// loops come last. Types `regulatory` and `tflink` are directed: a few regulators, many targets.
+// The others are undirected, both directions stored; where the count leaves an odd number of edges,
+// one pair has a single direction.
+//
+// Degrees are heavy-tailed: the draw of an end falls off as rank^(-2/3), over ranks of its own for
+// each type. On top of that some genes are hubs of a stated degree (self loop not counted). At
+// yeast size: `coexpression` has genes of 5,028, 3,500 and 2,500 neighbours, each an in-degree and
+// an out-degree; `experimental` has 4,200 and 3,000; in `tflink` one regulator has an out-degree of
+// 4,900.
+//
+// Metabolism is (gene, catalyses, reaction) and (reaction, stoichiometry, metabolite); the latter
+// has the value "coefficient": reactants negative, products positive, every reaction has both.
+// Nearly half of the reactions have no gene.
+//
+// A graph is a pure function of size and seed: the same bytes on every run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lacuna/graph/hetero_graph.h"
+
+namespace lacuna {
+
+enum class GraphSize { tiny, small, yeast, human };
+std::string_view name(GraphSize size);
+GraphSize graph_size_from_name(std::string_view name);  // throws Error, listing the sizes
+
+struct GeneEdgeCounts {
+  std::string name;
+  uint64_t edges;  // self loops included
+  bool directed = false;
+  std::vector<uint32_t> hubs = {};  // neighbours of each hub; out-neighbours where directed
+};
+
+struct GraphCounts {
+  uint32_t genes;
+  std::vector<GeneEdgeCounts> types;
+  uint32_t reactions, metabolites;
+  uint64_t gene_reaction_edges, reaction_metabolite_edges;
+};
+GraphCounts size_of(GraphSize size);
+
+HeteroGraph generate_graph(GraphSize size, uint64_t seed);
+
+}  // namespace lacuna

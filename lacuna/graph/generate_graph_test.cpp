@@ -1,0 +1,168 @@
+#include "lacuna/graph/generate_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/testing.h"
+#include "lacuna/graph/csr.h"
+#include "lacuna/graph/removal.h"
+
+namespace lacuna {
+namespace {
+
+using Edge = std::pair<uint32_t, uint32_t>;
+
+std::vector<Edge> pairs_of(const EdgeType& edges) {
+  const auto sources = edges.sources(), targets = edges.targets();
+  std::vector<Edge> pairs;
+  for (size_t e = 0; e < sources.size(); ++e) pairs.emplace_back(sources[e], targets[e]);
+  return pairs;
+}
+
+// Degrees without self loops (every gene has one), largest first.
+std::vector<uint32_t> degrees(const Csr& csr) {
+  std::vector<uint32_t> all;
+  for (uint32_t row = 0; row < csr.rows(); ++row) all.push_back(csr.degree(row) - 1);
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+bool same_edges(const HeteroGraph& a, const HeteroGraph& b) {
+  for (size_t t = 0; t < a.edge_types().size(); ++t) {
+    const auto x = a.edge_types()[t].edges.bytes(), y = b.edge_types()[t].edges.bytes();
+    if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
+  }
+  return true;
+}
+
+// One graph a size for all tests: the large ones take a moment.
+const HeteroGraph& graph_of(GraphSize size, uint64_t seed) {
+  static std::map<GraphSize, HeteroGraph> made;
+  if (!made.contains(size)) made.emplace(size, generate_graph(size, seed));
+  return made.at(size);
+}
+
+class GeneratedGraph : public testing::TestWithParam<GraphSize> {
+ protected:
+  static inline const uint64_t seed_ = fresh_seed();
+  const testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  const GraphCounts counts_ = size_of(GetParam());
+  const HeteroGraph& graph_ = graph_of(GetParam(), seed_);
+};
+
+TEST_P(GeneratedGraph, HasTheStatedShape) {
+  EXPECT_EQ(graph_.genes().size(), counts_.genes);
+  ASSERT_EQ(graph_.gene_edges().size(), counts_.types.size());
+  for (const GeneEdgeCounts& type : counts_.types) {
+    SCOPED_TRACE(type.name);
+    const EdgeType& edges = graph_.edges("gene." + type.name + ".gene");
+    EXPECT_EQ(edges.size(), type.edges);
+    std::vector<Edge> pairs = pairs_of(edges);
+    const auto is_loop = [](const Edge& edge) { return edge.first == edge.second; };
+    EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), is_loop), counts_.genes);
+    EXPECT_TRUE(std::all_of(pairs.end() - counts_.genes, pairs.end(), is_loop));
+    std::sort(pairs.begin(), pairs.end());
+    EXPECT_EQ(std::adjacent_find(pairs.begin(), pairs.end()), pairs.end()) << "a repeated edge";
+    std::vector<Edge> reversed;
+    for (const Edge& edge : pairs) reversed.emplace_back(edge.second, edge.first);
+    std::sort(reversed.begin(), reversed.end());
+    std::vector<Edge> one_way;
+    std::set_difference(pairs.begin(), pairs.end(), reversed.begin(), reversed.end(),
+                        std::back_inserter(one_way));
+    if (type.directed)
+      EXPECT_GT(one_way.size(), pairs.size() / 4);
+    else
+      EXPECT_EQ(one_way.size(), (type.edges - counts_.genes) % 2);
+  }
+}
+
+TEST_P(GeneratedGraph, DegreesHaveHeavyTailsAndTheStatedHubs) {
+  for (const GeneEdgeCounts& type : counts_.types) {
+    SCOPED_TRACE(type.name);
+    const EdgeType& edges = graph_.edges("gene." + type.name + ".gene");
+    const auto out = degrees(csr_by_source(graph_, edges)),
+               in = degrees(csr_by_target(graph_, edges));
+    for (const uint32_t hub : type.hubs) {
+      EXPECT_TRUE(std::count(out.begin(), out.end(), hub)) << hub;
+      if (!type.directed) {
+        EXPECT_TRUE(std::count(in.begin(), in.end(), hub)) << hub;
+      }
+    }
+    if (GetParam() == GraphSize::tiny) continue;  // too few genes for a tail
+    const double mean = double(type.edges) / counts_.genes - 1;
+    EXPECT_GT(out[0], 6 * mean);
+    EXPECT_GT(in[0], 6 * mean);
+    EXPECT_LT(in[in.size() / 2], mean);  // most genes have less than the mean
+  }
+}
+
+TEST_P(GeneratedGraph, MetabolismHasTheStatedShape) {
+  if (counts_.reactions == 0) {
+    EXPECT_FALSE(graph_.find_nodes("reaction") || graph_.find_nodes("metabolite"));
+    EXPECT_EQ(graph_.edge_types().size(), counts_.types.size());
+    return;
+  }
+  EXPECT_EQ(graph_.nodes("reaction").size(), counts_.reactions);
+  EXPECT_EQ(graph_.nodes("metabolite").size(), counts_.metabolites);
+  const EdgeType& catalyses = graph_.edges("gene.catalyses.reaction");
+  const EdgeType& stoichiometry = graph_.edges("reaction.stoichiometry.metabolite");
+  EXPECT_EQ(catalyses.size(), counts_.gene_reaction_edges);
+  EXPECT_EQ(stoichiometry.size(), counts_.reaction_metabolite_edges);
+  for (const EdgeType* edges : {&catalyses, &stoichiometry}) {
+    const auto pairs = pairs_of(*edges);
+    EXPECT_EQ(std::set<Edge>(pairs.begin(), pairs.end()).size(), pairs.size());
+  }
+  const Csr genes = csr_by_target(graph_, catalyses);
+  uint32_t without = 0, complexes = 0;
+  for (uint32_t r = 0; r < genes.rows(); ++r) {
+    without += genes.degree(r) == 0;
+    complexes += genes.degree(r) > 1;
+  }
+  EXPECT_EQ(without, counts_.reactions - counts_.reactions * 55 / 100);
+  EXPECT_GT(complexes, 0u);
+  const auto coefficient = stoichiometry.values.at(0).values.as<float>();
+  EXPECT_EQ(stoichiometry.values[0].name, "coefficient");
+  const Csr metabolites = csr_by_source(graph_, stoichiometry);
+  for (uint32_t r = 0; r < metabolites.rows(); ++r) {
+    int reactants = 0, products = 0;
+    for (uint32_t place = metabolites.ptr[r]; place < metabolites.ptr[r + 1]; ++place)
+      ++(coefficient[metabolites.edge[place]] < 0 ? reactants : products);
+    ASSERT_TRUE(reactants > 0 && products > 0) << "reaction " << r;
+  }
+  EXPECT_TRUE(std::none_of(coefficient.begin(), coefficient.end(), [](float c) { return c == 0; }));
+}
+
+TEST_P(GeneratedGraph, RemovalRulesCoverIt) {
+  EXPECT_EQ(RemovalRules(graph_).gene_count(), counts_.genes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, GeneratedGraph,
+                         testing::Values(GraphSize::tiny, GraphSize::small, GraphSize::yeast,
+                                         GraphSize::human),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST(GenerateGraph, SameSeedSameBytes) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const HeteroGraph graph = generate_graph(GraphSize::small, seed);
+  EXPECT_TRUE(same_edges(graph, generate_graph(GraphSize::small, seed)));
+  EXPECT_FALSE(same_edges(graph, generate_graph(GraphSize::small, seed + 1)));
+}
+
+TEST(GenerateGraph, SizesAreThoseStated) {
+  uint64_t yeast = 0, human = 0;
+  for (const auto& type : size_of(GraphSize::yeast).types) yeast += type.edges;
+  for (const auto& type : size_of(GraphSize::human).types) human += type.edges;
+  EXPECT_EQ(yeast, 2'495'908u);
+  EXPECT_EQ(human, 12'200'000u);
+  EXPECT_EQ(size_of(GraphSize::yeast).genes, 6607u);
+  EXPECT_EQ(graph_size_from_name("human"), GraphSize::human);
+  EXPECT_THROW(graph_size_from_name("huge"), Error);
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "lacuna/core/error.h"
 
@@ -111,6 +112,22 @@ void sync_directory(const fs::path& directory) {
   const fs::path path = directory.empty() ? fs::path(".") : directory;
   const FileDescriptor file(path, O_RDONLY | O_DIRECTORY);
   if (::fsync(file.get()) != 0) throw_errno(path.string(), "cannot flush to the disk");
+}
+
+uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard) {
+  const FileDescriptor file(path, O_RDONLY);
+  std::vector<std::byte> buffer(kBufferBytes);
+  Hasher hasher;
+  uint64_t total = 0;
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno(path.string(), "cannot read");
+    if (got == 0) return hasher.value();
+    hasher.add(std::span(buffer).first(size_t(got)));
+    total += uint64_t(got);
+    if (heard) heard(total);
+  }
 }
 
 uint64_t free_disk_bytes(const fs::path& path) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,6 +62,9 @@ std::string read_text(const fs::path& path);
 // the new, never a part.
 void write_text_atomically(const fs::path& path, std::string_view text);
 void sync_directory(const fs::path& directory);
+// XXH3 of the whole file, read in pieces (memory stays flat); `heard` is told the bytes read so
+// far.
+uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard = {});
 uint64_t free_disk_bytes(
     const fs::path& path);  // on the file system that holds path, for this user
 

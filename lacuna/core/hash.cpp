@@ -4,6 +4,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <charconv>
+
+#include "lacuna/core/error.h"
+
 namespace lacuna {
 
 struct Hasher::State {
@@ -15,6 +19,15 @@ uint64_t hash64(std::span<const std::byte> bytes) {
 }
 uint64_t hash64(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 std::string hex(uint64_t hash) { return fmt::format("{:016x}", hash); }
+uint64_t hash_from_hex(std::string_view text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, 16);
+  if (text.size() != 16 || error != std::errc() || rest != end)
+    throw Error("'{}' is not a checksum of 16 hex digits; the file that holds it was damaged",
+                text);
+  return value;
+}
 
 Hasher::Hasher() : state_(std::make_unique<State>()) { XXH3_64bits_reset(&state_->xxh); }
 Hasher::~Hasher() = default;

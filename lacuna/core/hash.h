@@ -12,7 +12,8 @@ namespace lacuna {
 
 uint64_t hash64(std::span<const std::byte> bytes);
 uint64_t hash64(std::string_view text);
-std::string hex(uint64_t hash);  // "00c0ffee00c0ffee"
+std::string hex(uint64_t hash);                 // "00c0ffee00c0ffee"
+uint64_t hash_from_hex(std::string_view text);  // throws Error unless it is 16 hex digits
 
 // The same hash, of pieces that arrive one after another.
 class Hasher {

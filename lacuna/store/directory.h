@@ -7,7 +7,9 @@
 // everything that reads.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,7 +28,7 @@ struct FileEntry {
   uint64_t xxh3 = 0;
   bool is_array = false;  // else plain bytes or text; dtype and shape mean nothing
   DType dtype = DType::u8;
-  Shape shape;
+  Shape shape = {};
 };
 
 // A finished directory, open for reading. Cheap to copy.
@@ -40,9 +42,10 @@ class Directory {
   static std::string format_of(const fs::path& path);
 
   const fs::path& path() const { return path_; }
-  const Json& manifest() const { return manifest_; }
-  const std::map<std::string, FileEntry>& files() const { return files_; }
-  bool has(const std::string& file) const { return files_.contains(file); }
+  const Json& manifest() const { return contents_->manifest; }
+  const std::map<std::string, FileEntry>& files() const { return contents_->files; }
+  bool has(const std::string& file) const { return files().contains(file); }
+  uint64_t bytes() const;  // of all files named in the manifest
 
   // The array of this file, mapped; its dtype and shape are those of the manifest, or an Error says
   // what differs.
@@ -53,17 +56,28 @@ class Directory {
   void check(Progress& progress) const;
 
  private:
+  struct Contents {
+    Json manifest;
+    std::map<std::string, FileEntry> files;
+  };
   fs::path path_;
-  Json manifest_;
-  std::map<std::string, FileEntry> files_;
+  std::shared_ptr<const Contents> contents_;
 };
+
+// Calls read(), which looks into the manifest of `directory`; a member that is missing or of
+// another type than expected becomes an Error that names the manifest.
+void read_manifest(const fs::path& directory, const std::function<void()>& read);
 
 // A directory being written. Refuses a path that exists, unless it is empty or an unfinished
 // directory of the same format (what an interrupted run left), which is started afresh. Unless
-// commit() is reached the directory stays unfinished on disk.
+// commit() is reached the directory stays unfinished on disk: manifest.partial.json, the first
+// file written, says of what format it is and whose data it will hold (`whose`).
+//
+// File names are relative to path(), with '/' between folders.
 class DirectoryWriter {
  public:
-  DirectoryWriter(const fs::path& path, const std::string& format, int version);
+  DirectoryWriter(const fs::path& path, const std::string& format, int version,
+                  const Json& whose = Json::object());
 
   const fs::path& path() const { return path_; }
   void add_array(const std::string& file, const Array& array);
@@ -80,11 +94,17 @@ class DirectoryWriter {
 
  private:
   fs::path prepare(const std::string& file);  // full path, parent made
+  void take_note(const std::string& file, FileEntry entry);
 
   fs::path path_;
   std::string format_;
   int version_;
   std::map<std::string, FileEntry> files_;
 };
+
+// Adds an array to a finished directory: the array first, then, by rename, the manifest as
+// change() leaves it. A reader sees the directory without the array or with it.
+void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
+                  const std::function<void(Json& manifest)>& change);
 
 }  // namespace lacuna

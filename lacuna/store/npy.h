@@ -45,6 +45,7 @@ class NpyWriter {
   DType dtype_;
   Shape row_shape_;
   uint64_t row_bytes_;
+  uint64_t header_bytes_ = 0;
   FileWriter file_;
 };
 

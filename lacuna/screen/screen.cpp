@@ -1,0 +1,307 @@
+#include "lacuna/screen/screen.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSampleFiles = {"removed", "ptr", "label"};
+
+std::string nodes_file(const NodeType& nodes) { return "nodes/" + nodes.name + ".txt"; }
+std::string feature_file(const std::string& nodes, const std::string& feature) {
+  return "nodes/" + nodes + "." + feature + ".npy";
+}
+std::string edges_file(const std::string& key) { return "edges/" + key + ".npy"; }
+std::string value_file(const std::string& key, const std::string& value) {
+  return "edges/" + key + "." + value + ".npy";
+}
+std::string sample_file(const std::string& name) { return "samples/" + name + ".npy"; }
+std::string split_file(const std::string& name) { return "splits/" + name + ".npy"; }
+
+// A name that becomes part of a file name and of a message.
+void check_name(std::string_view kind, const std::string& name) {
+  const bool has_control =
+      std::any_of(name.begin(), name.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.front() == '.' || name.size() > 200 || has_control ||
+      name.find('/') != name.npos)
+    throw Error("a {} cannot be named '{}': it names a file; use letters, digits, '-' and '_'",
+                kind, name);
+}
+
+template <class Named>
+void check_names(std::string_view kind, const std::vector<Named>& things) {
+  std::set<std::string_view> seen;
+  for (const auto& thing : things) {
+    check_name(kind, thing.name);
+    if (!seen.insert(thing.name).second)
+      throw Error("two of kind {} are named '{}'; rename one", kind, thing.name);
+  }
+}
+
+void check_names(const ScreenContents& contents) {
+  check_names("column", contents.samples.columns);
+  for (const auto& column : contents.samples.columns)
+    if (std::find(kSampleFiles.begin(), kSampleFiles.end(), column.name) != kSampleFiles.end())
+      throw Error("a column cannot be named '{}': the samples have a file of that name; rename it",
+                  column.name);
+  check_names("split", contents.splits);
+  std::set<std::string_view> labels;
+  for (const auto& label : contents.samples.label_names)
+    if (label.empty() || !labels.insert(label).second)
+      throw Error("label name '{}' is empty or there twice; name each label", label);
+}
+
+// ---- the manifest
+
+Json graph_to_json(const HeteroGraph& graph) {
+  Json nodes = Json::array(), edges = Json::array();
+  for (const auto& type : graph.node_types()) {
+    Json features = Json::array();
+    for (const auto& feature : type.features) features.push_back(feature.name);
+    nodes.push_back({{"type", type.name}, {"count", type.size()}, {"features", features}});
+  }
+  for (const auto& type : graph.edge_types()) {
+    Json values = Json::array();
+    for (const auto& value : type.values) values.push_back(value.name);
+    edges.push_back({{"source", type.source},
+                     {"name", type.name},
+                     {"target", type.target},
+                     {"count", type.size()},
+                     {"values", values}});
+  }
+  return {{"nodes", nodes}, {"edges", edges}};
+}
+
+Json samples_to_json(const Samples& samples) {
+  Json columns = Json::array();
+  for (const auto& column : samples.columns) {
+    Json json = {{"name", column.name}};
+    if (column.is_category()) json["categories"] = column.categories;
+    columns.push_back(json);
+  }
+  return {{"count", samples.size()}, {"labels", samples.label_names}, {"columns", columns}};
+}
+
+HeteroGraph read_graph(const Directory& directory) {
+  const Json& manifest = directory.manifest();
+  HeteroGraph graph;
+  for (const auto& json : manifest.at("nodes")) {
+    const auto type = json.at("type").get<std::string>();
+    graph.add_nodes(type, Names(directory.lines("nodes/" + type + ".txt")));
+    if (graph.nodes(type).size() != json.at("count").get<uint64_t>())
+      throw Error("nodes/{}.txt has {} names, but the manifest says {}", type,
+                  graph.nodes(type).size(), json.at("count").get<uint64_t>());
+    for (const auto& feature : json.at("features"))
+      graph.add_feature(type, feature, directory.array(feature_file(type, feature)));
+  }
+  for (const auto& json : manifest.at("edges")) {
+    const auto source = json.at("source").get<std::string>();
+    const auto name = json.at("name").get<std::string>();
+    const auto target = json.at("target").get<std::string>();
+    const std::string key = source + "." + name + "." + target;
+    std::vector<EdgeValue> values;
+    for (const auto& value : json.at("values"))
+      values.push_back({value, directory.array(value_file(key, value))});
+    graph.add_edges(source, name, target, directory.array(edges_file(key)), std::move(values));
+  }
+  graph.genes();  // throws where there are none
+  return graph;
+}
+
+Samples read_samples(const Directory& directory) {
+  const Json& json = directory.manifest().at("samples");
+  Samples samples;
+  samples.removed = directory.array(sample_file("removed"));
+  samples.ptr = directory.array(sample_file("ptr"));
+  samples.labels = directory.array(sample_file("label"));
+  samples.label_names = json.at("labels").get<std::vector<std::string>>();
+  for (const auto& entry : json.at("columns")) {
+    Column column;
+    column.name = entry.at("name").get<std::string>();
+    column.values = directory.array(sample_file(column.name));
+    if (entry.contains("categories"))
+      column.categories = entry.at("categories").get<std::vector<std::string>>();
+    samples.columns.push_back(std::move(column));
+  }
+  check_layout(samples);
+  return samples;
+}
+
+std::vector<Split> read_splits(const Directory& directory, uint64_t sample_count) {
+  std::vector<Split> splits;
+  for (const auto& json : directory.manifest().at("splits")) {
+    const auto name = json.at("name").get<std::string>();
+    splits.push_back({name, directory.array(split_file(name)), json.at("how")});
+    check_layout(splits.back(), sample_count);
+  }
+  return splits;
+}
+
+// Errors of the layers below do not know which screen they are about.
+template <class F>
+void with_path(const fs::path& path, F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    const std::string_view words = error.what();
+    if (words.starts_with(path.string())) throw;
+    throw Error("{}: {}", path.string(), words);
+  }
+}
+
+template <class Named>
+const Named& find_named(const fs::path& path, std::string_view kind, std::string_view name,
+                        const std::vector<Named>& things) {
+  std::vector<std::string> names;
+  for (const auto& thing : things) {
+    if (thing.name == name) return thing;
+    names.push_back(thing.name);
+  }
+  throw Error("{}: no {} '{}'; there is {}", path.string(), kind, name,
+              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+// In u32, whatever type they are stored in.
+uint64_t hash_indices(const Array& indices) {
+  const std::vector<uint32_t> words = widen(indices);
+  return hash64(std::as_bytes(std::span(words)));
+}
+
+// An array of numbers with its shape.
+uint64_t hash_values(const Array& values) {
+  Hasher hasher;
+  hasher.add(fmt::format("[{}]", fmt::join(values.shape(), ", ")));
+  hasher.add(values.bytes());
+  return hasher.value();
+}
+
+Fingerprint joined(const Fingerprint& first, const Fingerprint& second) {
+  Fingerprint all = first;
+  for (const auto& part : second.parts()) all.add(part.name, part.hash);
+  return all;
+}
+
+void check_contents(const ScreenContents& contents, Progress& progress) {
+  check_names(contents);
+  check_layout(contents.samples);
+  check_values(contents.samples, contents.graph.genes().size(), progress);
+  for (const auto& split : contents.splits) {
+    check_layout(split, contents.samples.size());
+    check_values(split);
+  }
+}
+
+void write_graph(DirectoryWriter& writer, const HeteroGraph& graph) {
+  for (const auto& type : graph.node_types()) {
+    writer.add_lines(nodes_file(type), type.names.all());
+    for (const auto& feature : type.features)
+      writer.add_array(feature_file(type.name, feature.name), feature.values);
+  }
+  for (const auto& type : graph.edge_types()) {
+    writer.add_array(edges_file(type.key()), type.edges);
+    for (const auto& value : type.values)
+      writer.add_array(value_file(type.key(), value.name), value.values);
+  }
+}
+
+void write_samples(DirectoryWriter& writer, const Samples& samples) {
+  writer.add_array(sample_file("removed"), samples.removed);
+  writer.add_array(sample_file("ptr"), samples.ptr);
+  writer.add_array(sample_file("label"), samples.labels);
+  for (const auto& column : samples.columns)
+    writer.add_array(sample_file(column.name), column.values);
+}
+
+}  // namespace
+
+Screen Screen::open(const fs::path& path) {
+  Screen screen;
+  screen.directory_ = Directory::open(path, kFormat, kVersion);
+  const Directory& directory = screen.directory_;
+  with_path(path, [&] {
+    read_manifest(path, [&] {
+      screen.graph_ = std::make_shared<const HeteroGraph>(read_graph(directory));
+      screen.samples_ = read_samples(directory);
+      screen.splits_ = read_splits(directory, screen.samples_.size());
+      screen.fingerprint_ = Fingerprint::from_json(directory.manifest().at("fingerprint"));
+    });
+  });
+  return screen;
+}
+
+const Column& Screen::column(std::string_view name) const {
+  return find_named(path(), "column", name, samples_.columns);
+}
+
+const Split& Screen::split(std::string_view name) const {
+  return find_named(path(), "split", name, splits_);
+}
+
+void Screen::check(Progress& progress) const {
+  directory_.check(progress);
+  with_path(path(), [&] {
+    check_values(samples_, graph_->genes().size(), progress);
+    for (const auto& split : splits_) check_values(split);
+    const Fingerprint found = joined(fingerprint_of(*graph_), fingerprint_of(samples_));
+    const auto differing = found.differing_parts(fingerprint_);
+    if (!differing.empty() || found.parts().size() != fingerprint_.parts().size())
+      throw Error("the fingerprint in the manifest is not that of the contents ({}); make it again",
+                  differing.empty() ? "it has more parts" : differing.front());
+  });
+}
+
+Screen write_screen(const fs::path& path, const ScreenContents& contents, Progress& progress) {
+  check_contents(contents, progress);
+  DirectoryWriter writer(path, Screen::kFormat, Screen::kVersion, contents.made_by);
+  write_graph(writer, contents.graph);
+  write_samples(writer, contents.samples);
+  Json splits = Json::array();
+  for (const auto& split : contents.splits) {
+    writer.add_array(split_file(split.name), split.parts);
+    splits.push_back({{"name", split.name}, {"how", split.how}});
+  }
+  Json extra = graph_to_json(contents.graph);
+  extra["samples"] = samples_to_json(contents.samples);
+  extra["splits"] = splits;
+  extra["fingerprint"] =
+      joined(fingerprint_of(contents.graph), fingerprint_of(contents.samples)).to_json();
+  extra["made_by"] = contents.made_by;
+  writer.commit(extra);
+  return Screen::open(path);
+}
+
+void add_split(const fs::path& path, const Split& split) {
+  const Screen screen = Screen::open(path);
+  check_name("split", split.name);
+  check_layout(split, screen.samples().size());
+  check_values(split);
+  for (const auto& there : screen.splits())
+    if (there.name == split.name)
+      throw Error("{}: has a split '{}' already; choose another name", path.string(), split.name);
+  add_array_to(path, split_file(split.name), split.parts, [&](Json& manifest) {
+    manifest.at("splits").push_back({{"name", split.name}, {"how", split.how}});
+  });
+}
+
+Fingerprint fingerprint_of(const HeteroGraph& graph) {
+  Fingerprint fingerprint;
+  for (const auto& type : graph.node_types()) {
+    fingerprint.add(type.name == "gene" ? "genes" : "nodes " + type.name, type.names.hash());
+    for (const auto& feature : type.features)
+      fingerprint.add("features " + type.name + "." + feature.name, hash_values(feature.values));
+  }
+  for (const auto& type : graph.edge_types()) {
+    fingerprint.add("edges " + type.key(), hash_indices(type.edges));
+    for (const auto& value : type.values)
+      fingerprint.add("values " + type.key() + "." + value.name, hash_values(value.values));
+  }
+  return fingerprint;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,332 @@
+#include "lacuna/store/directory.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kPartial = "manifest.partial.json";
+
+// A manifest may come from anywhere: a file it names lies inside its directory.
+void check_inside(const std::string& file) {
+  const fs::path path(file);
+  bool inside = !file.empty() && path.is_relative();
+  for (const auto& step : path) inside = inside && step != ".." && step != "." && !step.empty();
+  if (!inside)
+    throw Error("'{}' is not the name of a file inside the directory; use names such as a/b.npy",
+                file);
+}
+
+FileEntry entry_from_json(const Json& json) {
+  FileEntry entry;
+  entry.bytes = json.at("bytes").get<uint64_t>();
+  entry.xxh3 = hash_from_hex(json.at("xxh3").get<std::string>());
+  entry.is_array = json.contains("dtype");
+  if (!entry.is_array) return entry;
+  entry.dtype = dtype_from_name(json.at("dtype").get<std::string>());
+  entry.shape = json.at("shape").get<Shape>();
+  return entry;
+}
+
+Json entry_to_json(const FileEntry& entry) {
+  Json json;
+  if (entry.is_array) {
+    json["dtype"] = name(entry.dtype);
+    json["shape"] = entry.shape;
+  }
+  json["bytes"] = entry.bytes;
+  json["xxh3"] = hex(entry.xxh3);
+  return json;
+}
+
+std::string shape_text(DType dtype, const Shape& shape) {
+  return fmt::format("{} [{}]", name(dtype), fmt::join(shape, ", "));
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  if (error) throw Error("{}: cannot look at it: {}", path.string(), error.message());
+  return true;
+}
+
+Json parse_manifest(const fs::path& path) {
+  const std::string text = read_text(path);
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw Error("{}: not valid JSON near byte {}; restore it or make the directory again",
+                path.string(), error.byte);
+  }
+}
+
+Json load_manifest(const fs::path& path) {
+  if (!is_there(path)) throw Error("{}: no such directory", path.string());
+  if (!fs::is_directory(path))
+    throw Error("{}: a file; screens, recordings and stores are directories with a manifest.json",
+                path.string());
+  if (is_there(path / kManifest)) return parse_manifest(path / kManifest);
+  if (is_there(path / kPartial))
+    throw Error("{}: unfinished, the run that wrote it was interrupted; run it again or delete it",
+                path.string());
+  throw Error("{}: not a screen, a recording or a store: it has no manifest.json", path.string());
+}
+
+void check_size(const fs::path& path, uint64_t expected) {
+  std::error_code error;
+  const uint64_t found = fs::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory)
+    throw Error("{}: missing; restore it or make the directory again", path.string());
+  if (error) throw Error("{}: cannot read its size: {}", path.string(), error.message());
+  if (found != expected)
+    throw Error("{}: {} bytes, {} expected by the manifest; restore it or make it again",
+                path.string(), found, expected);
+}
+
+// Makes the directory and its missing parents so that they survive a loss of power.
+void create_directory_durably(const fs::path& path) {
+  if (path.empty() || fs::is_directory(path)) return;
+  create_directory_durably(path.parent_path());
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error) throw Error("{}: cannot create the directory: {}", path.string(), error.message());
+  sync_directory(path.parent_path());
+}
+
+std::vector<fs::path> children(const fs::path& directory) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
+    paths.push_back(at->path());
+  if (error) throw Error("{}: cannot list the directory: {}", directory.string(), error.message());
+  return paths;
+}
+
+// What an interrupted run left may be replaced; anything else may not.
+void check_replaceable(const fs::path& path, const std::string& format) {
+  if (!fs::is_directory(path))
+    throw Error("{}: a file is there; choose another name", path.string());
+  if (is_there(path / kManifest))
+    throw Error("{}: already there and finished; delete it or choose another name", path.string());
+  if (is_there(path / kPartial)) {
+    std::string found;
+    read_manifest(path, [&] { found = parse_manifest(path / kPartial).at("format"); });
+    if (found == format) return;
+    throw Error("{}: an unfinished {} is there, not a {}; delete it or choose another name",
+                path.string(), found, format);
+  }
+  for (const auto& child : children(path))
+    if (child.filename() != std::string(kPartial) + ".tmp")
+      throw Error("{}: already there and not empty ({}); choose another name", path.string(),
+                  child.filename().string());
+}
+
+void check_line(const std::string& line, const std::string& file, size_t number) {
+  if (line.find_first_of("\n\r") != line.npos)
+    throw Error("line {} of {} would hold a line break; rename it", number, file);
+  if (!simdjson::validate_utf8(line.data(), line.size()))
+    throw Error("line {} of {} would not be valid UTF-8; rename it", number, file);
+}
+
+}  // namespace
+
+void read_manifest(const fs::path& directory, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Json::exception& error) {
+    const std::string_view words = error.what();  // "[json.exception.type_error.302] type must..."
+    const size_t end = words.find("] ");
+    throw Error("{}: manifest.json is damaged: {}", directory.string(),
+                end == words.npos ? words : words.substr(end + 2));
+  }
+}
+
+std::string Directory::format_of(const fs::path& path) {
+  const Json manifest = load_manifest(path);
+  std::string format;
+  read_manifest(path, [&] { format = manifest.at("format").get<std::string>(); });
+  return format;
+}
+
+Directory Directory::open(const fs::path& path, const std::string& format, int newest_version) {
+  auto contents = std::make_shared<Contents>();
+  contents->manifest = load_manifest(path);
+  read_manifest(path, [&] {
+    const Json& manifest = contents->manifest;
+    const auto found = manifest.at("format").get<std::string>();
+    if (found != format) throw Error("{}: a {}, not a {}", path.string(), found, format);
+    const auto version = manifest.at("version").get<int64_t>();
+    if (version > newest_version)
+      throw Error("{}: {} version {}, but this program reads up to version {}; update lacuna",
+                  path.string(), format, version, newest_version);
+    if (version < 1) throw Error("{}: version {} does not exist", path.string(), version);
+    for (const auto& [file, json] : manifest.at("files").items()) {
+      check_inside(file);
+      const FileEntry entry = entry_from_json(json);
+      check_size(path / file, entry.bytes);
+      contents->files[file] = entry;
+    }
+  });
+  Directory directory;
+  directory.path_ = path;
+  directory.contents_ = std::move(contents);
+  return directory;
+}
+
+uint64_t Directory::bytes() const {
+  uint64_t total = 0;
+  for (const auto& [file, entry] : files()) total += entry.bytes;
+  return total;
+}
+
+Array Directory::array(const std::string& file) const {
+  const auto found = files().find(file);
+  if (found == files().end() || !found->second.is_array)
+    throw Error("{}: manifest.json names no array {}", path_.string(), file);
+  const FileEntry& entry = found->second;
+  const Array array = read_npy(path_ / file);
+  const bool is_bf16 = entry.dtype == DType::bf16 && array.dtype() == DType::u16;
+  if (array.shape() != entry.shape || (array.dtype() != entry.dtype && !is_bf16))
+    throw Error("{}: holds {}, but the manifest says {}; restore it or make it again",
+                (path_ / file).string(), shape_text(array.dtype(), array.shape()),
+                shape_text(entry.dtype, entry.shape));
+  if (!is_bf16) return array;
+  const auto owner = std::make_shared<const Array>(array);
+  return Array(DType::bf16, entry.shape, array.bytes().data(), owner);
+}
+
+std::vector<std::string> Directory::lines(const std::string& file) const {
+  if (!has(file)) throw Error("{}: manifest.json names no file {}", path_.string(), file);
+  const std::string text = read_text(path_ / file);
+  if (!simdjson::validate_utf8(text.data(), text.size()))
+    throw Error("{}: not valid UTF-8; restore it or make it again", (path_ / file).string());
+  std::vector<std::string> lines;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find('\n', start), text.size());
+    lines.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return lines;
+}
+
+void Directory::check(Progress& progress) const {
+  progress.begin("checking", bytes(), "bytes");
+  uint64_t done = 0;
+  for (const auto& [file, entry] : files()) {
+    check_size(path_ / file, entry.bytes);
+    const auto hash =
+        hash_file(path_ / file, [&](uint64_t read) { progress.advance(done + read); });
+    if (hash != entry.xxh3)
+      throw Error(
+          "{}: its bytes have changed (checksum {}, {} expected); restore it or make it again",
+          (path_ / file).string(), hex(hash), hex(entry.xxh3));
+    done += entry.bytes;
+  }
+  progress.end();
+}
+
+DirectoryWriter::DirectoryWriter(const fs::path& path, const std::string& format, int version,
+                                 const Json& whose)
+    : path_(path.has_filename() ? path : path.parent_path()), format_(format), version_(version) {
+  if (is_there(path_)) check_replaceable(path_, format);
+  create_directory_durably(path_);
+  const Json partial = {{"format", format}, {"version", version}, {"whose", whose}};
+  write_text_atomically(path_ / kPartial, partial.dump(2) + "\n");
+  for (const auto& child : children(path_))
+    if (child.filename() != kPartial) fs::remove_all(child);
+}
+
+fs::path DirectoryWriter::prepare(const std::string& file) {
+  check_inside(file);
+  if (files_.contains(file))
+    throw Error("{}: two things would be stored as {}; rename one of them", path_.string(), file);
+  const fs::path path = path_ / file;
+  create_directory_durably(path.parent_path());
+  return path;
+}
+
+void DirectoryWriter::take_note(const std::string& file, FileEntry entry) {
+  entry.bytes = fs::file_size(path_ / file);
+  files_[file] = std::move(entry);
+}
+
+void DirectoryWriter::add_array(const std::string& file, const Array& array) {
+  const uint64_t hash = write_npy(prepare(file), array);
+  take_note(file, {.xxh3 = hash, .is_array = true, .dtype = array.dtype(), .shape = array.shape()});
+}
+
+void DirectoryWriter::add_lines(const std::string& file, const std::vector<std::string>& lines) {
+  FileWriter writer(prepare(file));
+  Hasher hasher;
+  const auto write = [&](std::string_view text) {
+    writer.write(text);
+    hasher.add(text);
+  };
+  for (size_t i = 0; i < lines.size(); ++i) {
+    check_line(lines[i], file, i + 1);
+    write(lines[i]);
+    write("\n");
+  }
+  writer.close();
+  take_note(file, {.xxh3 = hasher.value()});
+}
+
+NpyWriter DirectoryWriter::open_array(const std::string& file, DType dtype, Shape row_shape) {
+  return NpyWriter(prepare(file), dtype, std::move(row_shape));
+}
+
+void DirectoryWriter::add_array(const std::string& file, NpyWriter& writer) {
+  const uint64_t hash = writer.close();
+  take_note(file,
+            {.xxh3 = hash, .is_array = true, .dtype = writer.dtype(), .shape = writer.shape()});
+}
+
+void DirectoryWriter::add_file(const std::string& file) {
+  const fs::path path = prepare(file);
+  take_note(file, {.xxh3 = hash_file(path)});
+}
+
+void DirectoryWriter::commit(const Json& extra) {
+  Json manifest = {{"format", format_}, {"version", version_}, {"files", Json::object()}};
+  std::set<fs::path> folders;
+  for (const auto& [file, entry] : files_) {
+    manifest["files"][file] = entry_to_json(entry);
+    folders.insert((path_ / file).parent_path());
+  }
+  for (const auto& [key, value] : extra.items()) manifest[key] = value;
+  for (const auto& folder : folders) sync_directory(folder);
+  write_text_atomically(path_ / kManifest, manifest.dump(2) + "\n");
+  fs::remove(path_ / kPartial);
+  sync_directory(path_);
+}
+
+void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
+                  const std::function<void(Json& manifest)>& change) {
+  Json manifest = load_manifest(directory);
+  const fs::path path = directory / file;
+  check_inside(file);
+  read_manifest(directory, [&] {
+    if (manifest.at("files").contains(file))
+      throw Error("{}: has a file {} already; choose another name", directory.string(), file);
+    change(manifest);
+  });
+  create_directory_durably(path.parent_path());
+  const uint64_t hash = write_npy(path, array);
+  sync_directory(path.parent_path());
+  manifest["files"][file] = entry_to_json({.bytes = fs::file_size(path),
+                                           .xxh3 = hash,
+                                           .is_array = true,
+                                           .dtype = array.dtype(),
+                                           .shape = array.shape()});
+  write_text_atomically(directory / kManifest, manifest.dump(2) + "\n");
+}
+
+}  // namespace lacuna

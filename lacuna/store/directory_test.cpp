@@ -1,0 +1,189 @@
+#include "lacuna/store/directory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lacuna/store/testing.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kFormat = "lacuna.example";
+
+class DirectoryTest : public testing::Test {
+ protected:
+  Directory write(int version = 1) {
+    DirectoryWriter writer(path_, kFormat, version, {{"command", "test"}});
+    writer.add_array("a/numbers.npy", Array::from<uint16_t>({1, 2, 3}));
+    writer.add_array("a/halves.npy", Array::from<BFloat16>({BFloat16(1.0f), BFloat16(-2.5f)}));
+    writer.add_lines("names.txt", {"α", "", "b c"});
+    NpyWriter rows = writer.open_array("b/rows.npy", DType::f32, {2});
+    rows.append(std::span<const float>(std::vector<float>{1, 2, 3, 4, 5, 6}));
+    writer.add_array("b/rows.npy", rows);
+    write_file(path_ / "data.bin", "anything");
+    writer.add_file("data.bin");
+    writer.commit({{"owner", "a test"}});
+    return Directory::open(path_, kFormat, version);
+  }
+  void edit_manifest(const std::function<void(Json&)>& change) {
+    Json manifest = Json::parse(read_text(path_ / "manifest.json"));
+    change(manifest);
+    write_text_atomically(path_ / "manifest.json", manifest.dump());
+  }
+  Directory open() { return Directory::open(path_, kFormat, 1); }
+
+  TemporaryDirectory parent_;
+  fs::path path_ = parent_ / "x/y/directory";  // parents are made
+};
+
+TEST_F(DirectoryTest, WhatWasWrittenComesBack) {
+  const Directory directory = write();
+  EXPECT_EQ(Directory::format_of(path_), kFormat);
+  EXPECT_TRUE(std::ranges::equal(directory.array("a/numbers.npy").as<uint16_t>(),
+                                 std::vector<uint16_t>{1, 2, 3}));
+  EXPECT_EQ(float(directory.array("a/halves.npy").as<BFloat16>()[1]), -2.5f);
+  EXPECT_EQ(directory.array("b/rows.npy").shape(), (Shape{3, 2}));
+  EXPECT_EQ(directory.lines("names.txt"), (std::vector<std::string>{"α", "", "b c"}));
+  EXPECT_EQ(directory.manifest().at("owner"), "a test");
+  EXPECT_EQ(directory.files().size(), 5u);
+  EXPECT_FALSE(fs::exists(path_ / "manifest.partial.json"));
+  EXPECT_NO_THROW(directory.check(Progress::none()));
+  EXPECT_ERROR(directory.array("a/none.npy"), "names no array a/none.npy");
+  EXPECT_ERROR(directory.array("names.txt"), "names no array names.txt");
+}
+
+TEST_F(DirectoryTest, ReadersRefuseWhatIsNotOne) {
+  EXPECT_ERROR(open(), "no such directory");
+  fs::create_directories(path_);
+  EXPECT_ERROR(open(), "no manifest.json");
+  write_file(parent_ / "file", "text");
+  EXPECT_ERROR(Directory::open(parent_ / "file", kFormat, 1), "a file; screens");
+  write();
+  EXPECT_ERROR(Directory::open(path_, "lacuna.screen", 1), "a lacuna.example, not a lacuna.screen");
+}
+
+TEST_F(DirectoryTest, ANewerVersionIsRefusedAndSaysSo) {
+  write(7);
+  EXPECT_ERROR(open(), "version 7, but this program reads up to version 1; update lacuna");
+}
+
+TEST_F(DirectoryTest, DamageToTheManifestIsNamed) {
+  write();
+  const auto after = [&](const std::function<void(Json&)>& change) {
+    const std::string before = read_text(path_ / "manifest.json");
+    edit_manifest(change);
+    const std::string words = error_of([&] { open(); });
+    write_text_atomically(path_ / "manifest.json", before);
+    return words;
+  };
+  EXPECT_NE(after([](Json& m) { m.erase("files"); }).find("'files' not found"), std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["version"] = "one"; }).find("damaged"), std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["version"] = 0; }).find("version 0"), std::string::npos);
+  EXPECT_NE(after([](Json& m) { m = Json::array(); }).find("damaged"), std::string::npos);
+  EXPECT_NE(
+      after([](Json& m) { m["files"]["../../etc/passwd"] = {}; }).find("not the name of a file"),
+      std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["files"]["/etc/passwd"] = {}; }).find("not the name of a file"),
+            std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["files"]["names.txt"]["xxh3"] = "zz"; }).find("16 hex digits"),
+            std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["files"]["names.txt"]["bytes"] = -1; }).find("expected"),
+            std::string::npos);
+  EXPECT_NE(after([](Json& m) { m["files"]["b/rows.npy"]["dtype"] = "f99"; }).find("'f99'"),
+            std::string::npos);
+  write_file(path_ / "manifest.json", "{\"format\": ");
+  EXPECT_ERROR(open(), "manifest.json: not valid JSON near byte");
+  write_file(path_ / "manifest.json", "");
+  EXPECT_ERROR(open(), "not valid JSON");
+  write_file(path_ / "manifest.json", std::string(100000, '['));
+  EXPECT_ERROR(open(), "not valid JSON");
+}
+
+TEST_F(DirectoryTest, DamageToAFileIsNamed) {
+  const Directory directory = write();
+  std::string bytes = read_text(path_ / "a/numbers.npy");
+  bytes.back() ^= 1;
+  write_file(path_ / "a/numbers.npy", bytes);
+  EXPECT_NO_THROW(open());  // sizes are right; check() reads the bytes
+  EXPECT_ERROR(directory.check(Progress::none()), "a/numbers.npy: its bytes have changed");
+  write_file(path_ / "a/numbers.npy", bytes.substr(0, bytes.size() - 1));
+  EXPECT_ERROR(open(), "a/numbers.npy: 133 bytes, 134 expected");
+  fs::remove(path_ / "a/numbers.npy");
+  EXPECT_ERROR(open(), "a/numbers.npy: missing");
+}
+
+TEST_F(DirectoryTest, AnArrayOfAnotherTypeOrShapeIsRefused) {
+  write();
+  edit_manifest([](Json& m) { m["files"]["a/numbers.npy"]["shape"] = {3, 1}; });
+  EXPECT_ERROR(open().array("a/numbers.npy"), "holds u16 [3], but the manifest says u16 [3, 1]");
+  edit_manifest([](Json& m) { m["files"]["b/rows.npy"]["dtype"] = "i32"; });
+  EXPECT_ERROR(open().array("b/rows.npy"), "holds f32 [3, 2], but the manifest says i32");
+}
+
+TEST_F(DirectoryTest, UnfinishedIsRefusedByReadersAndStartedAfreshByItsWriter) {
+  {
+    DirectoryWriter writer(path_, kFormat, 1, {{"command", "the first try"}});
+    writer.add_array("old/left.npy", Array::from<uint8_t>({1}));
+    EXPECT_EQ(Json::parse(read_text(path_ / "manifest.partial.json"))["whose"]["command"],
+              "the first try");
+  }
+  EXPECT_ERROR(open(), "unfinished");
+  EXPECT_ERROR(DirectoryWriter(path_, "lacuna.other", 1), "an unfinished lacuna.example is there");
+  const Directory directory = write();
+  EXPECT_FALSE(fs::exists(path_ / "old"));
+  EXPECT_NO_THROW(directory.check(Progress::none()));
+}
+
+TEST_F(DirectoryTest, WriterLeavesOtherThingsAlone) {
+  fs::create_directories(path_);
+  EXPECT_NO_THROW(DirectoryWriter(path_, kFormat, 1));  // empty: welcome
+  write();
+  EXPECT_ERROR(DirectoryWriter(path_, kFormat, 1), "already there and finished");
+  const fs::path home = parent_ / "home";
+  fs::create_directory(home);
+  write_file(home / "thesis.txt", "years of work");
+  EXPECT_ERROR(DirectoryWriter(home, kFormat, 1), "not empty (thesis.txt)");
+  EXPECT_EQ(read_text(home / "thesis.txt"), "years of work");
+  EXPECT_ERROR(DirectoryWriter(home / "thesis.txt", kFormat, 1), "a file is there");
+}
+
+TEST_F(DirectoryTest, WriterChecksWhatItIsGiven) {
+  DirectoryWriter writer(path_, kFormat, 1);
+  EXPECT_ERROR(writer.add_lines("names.txt", {"a", "b\nc"}),
+               "line 2 of names.txt would hold a line");
+  EXPECT_ERROR(writer.add_lines("bad.txt", {"\xff\xfe"}), "not be valid UTF-8");
+  writer.add_lines("good.txt", {"a"});
+  EXPECT_ERROR(writer.add_lines("good.txt", {"b"}), "two things would be stored as good.txt");
+  EXPECT_ERROR(writer.add_array("../x.npy", Array::from<uint8_t>({1})), "not the name of a file");
+  EXPECT_ERROR(writer.add_file("none.bin"), "none.bin: cannot open");
+}
+
+TEST_F(DirectoryTest, LinesNeedNoLastLineBreak) {
+  write();
+  const auto lines_of = [&](const std::string& text) {
+    write_file(path_ / "names.txt", text);
+    edit_manifest([&](Json& m) { m["files"]["names.txt"]["bytes"] = text.size(); });
+    return open().lines("names.txt");
+  };
+  EXPECT_EQ(lines_of("a\nb"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(lines_of("a\nb\n"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(lines_of("\n"), (std::vector<std::string>{""}));
+  EXPECT_EQ(lines_of(""), (std::vector<std::string>{}));
+  EXPECT_ERROR(lines_of("a\n\xc3"), "not valid UTF-8");
+}
+
+TEST_F(DirectoryTest, AnArrayCanBeAddedToAFinishedOne) {
+  write();
+  const Array more = Array::from<uint8_t>({1, 2});
+  add_array_to(path_, "more/late.npy", more, [](Json& m) { m["owner"] = "a later test"; });
+  const Directory directory = open();
+  EXPECT_NO_THROW(directory.check(Progress::none()));
+  EXPECT_EQ(directory.array("more/late.npy").size(), 2u);
+  EXPECT_EQ(directory.manifest().at("owner"), "a later test");
+  EXPECT_ERROR(add_array_to(path_, "more/late.npy", more, [](Json&) {}),
+               "has a file more/late.npy");
+}
+
+}  // namespace
+}  // namespace lacuna

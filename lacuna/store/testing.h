@@ -1,0 +1,63 @@
+// For tests only: a directory that is gone when the test is, and the words of an Error.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/file.h"
+
+namespace lacuna {
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (fs::temp_directory_path() / "lacuna-test-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw_errno(name, "cannot create");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+// Without a flush to the disk: tests write thousands of files.
+inline void write_file(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  ASSERT_TRUE(file.flush()) << path;
+}
+
+// What f() throws as an Error; a test that expects one fails when there is none.
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    const std::string words = error.what();
+    EXPECT_EQ(words.find('\n'), words.npos) << "a message is one line: " << words;
+    return words;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return {};
+}
+
+// EXPECT_ERROR(expression, "words"): it throws an Error that has these words.
+#define EXPECT_ERROR(expression, words)                                                     \
+  EXPECT_NE(::lacuna::error_of([&] { (void)(expression); }).find(words), std::string::npos) \
+      << "said: " << ::lacuna::error_of([&] { (void)(expression); })
+
+}  // namespace lacuna

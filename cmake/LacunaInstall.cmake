@@ -1,1 +1,28 @@
-# cmake --install: filled by the packaging room.
+# cmake --install: the program, the libraries, the headers, and a CMake package.
+#   find_package(lacuna)                    lacuna::lacuna, and lacuna::lacuna_cuda where it was built
+#   find_package(lacuna COMPONENTS torch)   also lacuna::lacuna_torch; LACUNA_PYTHON names the Python whose torch it uses
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lacuna)
+
+# A folder's headers, except what only tests include.
+install(DIRECTORY lacuna/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*_test*" EXCLUDE)
+
+set(base_targets lacuna lacuna_public_dependencies)
+if(TARGET lacuna_cuda)
+  list(APPEND base_targets lacuna_cuda)
+endif()
+install(TARGETS ${base_targets} EXPORT lacunaTargets)
+install(EXPORT lacunaTargets NAMESPACE lacuna:: DESTINATION ${package_dir})
+if(TARGET lacuna_torch)
+  install(TARGETS lacuna_torch EXPORT lacunaTorchTargets)
+  install(EXPORT lacunaTorchTargets NAMESPACE lacuna:: DESTINATION ${package_dir})
+  install(FILES cmake/FindLacunaTorch.cmake DESTINATION ${package_dir})
+endif()
+install(TARGETS lacuna_program)
+
+configure_package_config_file(cmake/lacunaConfig.cmake.in ${CMAKE_BINARY_DIR}/lacunaConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lacunaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lacunaConfig.cmake ${CMAKE_BINARY_DIR}/lacunaConfigVersion.cmake
+        DESTINATION ${package_dir})

@@ -1,0 +1,76 @@
+# On a fresh Debian 12 or Ubuntu 24.04, `make demo` and `make test` do all the set-up. Called again, they install and
+# build nothing.
+#
+#   make build     the program, build/lacuna, and the libraries beside it
+#   make demo      a synthetic screen, what it holds, an epoch through the loader
+#   make test      everything a change must pass (.ci/run calls it)
+#   make bench     the benchmark programs; WORDS="csr order" for those with such names
+#   make python    the line that puts `import lacuna` on Python's path
+#   make format    formats the C++ and CUDA files
+#   make clean     removes what was built; `make distclean` also what was installed into the checkout
+#
+#   PYTHON=...     a Python environment of yours instead of the checkout's .venv; nothing is installed into it
+#   TORCH=OFF      build without torch, and without Python
+#   JOBS=n         compilers and tests at a time
+SHELL := /bin/bash
+PYTHON ?=
+TORCH ?= ON
+JOBS ?= $(shell nproc)
+export PYTHON TORCH JOBS
+
+python = $(or $(PYTHON),.venv/bin/python)
+in_env = . scripts/env &&
+
+.PHONY: help build test demo bench python format clean distclean setup setup-test
+help:
+	@sed -n 's/^# \?//p; /^SHELL/q' Makefile
+
+setup:
+ifeq ($(TORCH),OFF)
+	@scripts/setup-system
+else ifeq ($(PYTHON),)
+	@scripts/setup-system python
+	@scripts/setup-python
+else
+	@scripts/setup-system
+	@scripts/setup-python $(PYTHON) torch
+endif
+
+setup-test:
+ifeq ($(PYTHON),)
+	@scripts/setup-system python format
+	@scripts/setup-python
+else
+	@scripts/setup-system format
+	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb pytest
+endif
+
+build: setup
+	@scripts/build release product
+
+test: setup-test
+	scripts/check-format
+	scripts/build release
+	$(in_env) ctest --test-dir build --output-on-failure --parallel $(JOBS)
+	scripts/build asan
+	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
+	$(in_env) $(python) -m pytest -q tests $(wildcard python/tests)
+
+demo: build
+	@scripts/demo
+
+bench: setup
+	@scripts/build release
+	@scripts/bench $(WORDS)
+
+python: build
+	@echo 'export PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}'
+
+format:
+	scripts/check-format --fix
+
+clean:
+	rm -rf build build-* out
+
+distclean: clean
+	rm -rf .venv .deps

@@ -1,0 +1,48 @@
+"""An installed lacuna is found by find_package, its headers compile there, and its program runs."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build"))
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    if not (BUILD / "build.ninja").exists():
+        pytest.skip(f"no build in {BUILD}; run `make build`")
+    prefix = tmp_path_factory.mktemp("prefix")
+    run("cmake", "--install", BUILD, "--prefix", prefix)
+    return prefix
+
+
+def test_program_runs(prefix):
+    assert "screen" in run(prefix / "bin" / "lacuna", "--help")
+
+
+def test_consumer_builds_and_runs(prefix, tmp_path):
+    run("cmake", "-S", ROOT / "tests" / "consumer", "-B", tmp_path, "-G", "Ninja", f"-Dlacuna_ROOT={prefix}")
+    run("cmake", "--build", tmp_path)
+    assert run(tmp_path / "consumer") == "2 of 3 edges go\ngene 'd' is unknown\n"
+
+
+def test_every_header_compiles_for_a_consumer(prefix, tmp_path):
+    include = prefix / "include"
+    headers = sorted(str(path.relative_to(include)) for path in include.rglob("*.h"))
+    headers = [h for h in headers if h.split("/")[1] not in ("nn", "train")]  # those need torch
+    assert "lacuna/core/error.h" in headers
+    source = tmp_path / "source"
+    shutil.copytree(ROOT / "tests" / "consumer", source)
+    (source / "main.cpp").write_text("".join(f'#include "{h}"\n' for h in headers) + "int main() {}\n")
+    run("cmake", "-S", source, "-B", tmp_path / "build", "-G", "Ninja", f"-Dlacuna_ROOT={prefix}")
+    run("cmake", "--build", tmp_path / "build")

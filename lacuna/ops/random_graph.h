@@ -1,0 +1,174 @@
+// Graphs and numbers for tests and benchmarks of the operators; not a part of the library.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lacuna/core/random.h"
+#include "lacuna/ops/aggregate.h"
+#include "lacuna/ops/graph_plan.h"
+
+namespace lacuna::testing {
+
+// Another one on every call; a test prints it with SCOPED_TRACE, so that a failure can be repeated.
+inline uint64_t fresh_seed() {
+  return mix64(std::random_device()() + (uint64_t(std::random_device()()) << 32));
+}
+
+// Edge lists that own their numbers. After adding or changing edges, ask for lists() and plan()
+// anew.
+struct RandomGraph {
+  uint32_t nodes = 0;
+  std::vector<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> types;  // sources, targets
+
+  std::vector<EdgeList> lists() const {
+    std::vector<EdgeList> lists;
+    for (const auto& [sources, targets] : types) lists.push_back({sources, targets});
+    return lists;
+  }
+  GraphPlan plan() const { return GraphPlan::make(nodes, lists()); }
+  uint64_t edge_count() const {
+    uint64_t count = 0;
+    for (const auto& type : types) count += type.first.size();
+    return count;
+  }
+};
+
+// Draws nodes with a heavy tail: node i has weight (1 + i)^-skew, the weights dealt to nodes in a
+// shuffled order.
+class SkewedNodes {
+ public:
+  SkewedNodes(uint32_t nodes, double skew, Random& random) : order_(nodes), cumulative_(nodes) {
+    for (uint32_t i = 0; i < nodes; ++i) order_[i] = i;
+    for (uint32_t i = nodes; i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
+    double total = 0;
+    for (uint32_t i = 0; i < nodes; ++i) cumulative_[i] = total += std::pow(1.0 + double(i), -skew);
+  }
+  uint32_t draw(Random& random) const {
+    const double at = random.uniform() * cumulative_.back();
+    const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end(), at);
+    return order_[std::min<size_t>(size_t(found - cumulative_.begin()), order_.size() - 1)];
+  }
+
+ private:
+  std::vector<uint32_t> order_;
+  std::vector<double> cumulative_;
+};
+
+struct GraphShape {
+  uint32_t nodes = 100;
+  std::vector<uint64_t> edges = {500};  // of each type, self loops included
+  double skew = 0.5;
+  bool self_loops = false;  // one a node, at the end of each type that has room
+  uint32_t hub = 0;  // in the largest type: this many edges into one node, as many out of another
+};
+
+// Repeated edges and isolated nodes come about by chance.
+inline RandomGraph random_graph(uint64_t seed, const GraphShape& shape) {
+  RandomGraph graph;
+  graph.nodes = shape.nodes;
+  Random random(seed);
+  const uint64_t largest =
+      shape.edges.empty() ? 0 : *std::max_element(shape.edges.begin(), shape.edges.end());
+  for (const uint64_t count : shape.edges) {
+    const SkewedNodes nodes(shape.nodes, shape.skew, random);
+    const uint64_t loops = shape.self_loops ? std::min<uint64_t>(count, shape.nodes) : 0;
+    std::vector<uint32_t> sources, targets;
+    const auto add = [&](uint32_t source, uint32_t target) {
+      sources.push_back(source);
+      targets.push_back(target);
+    };
+    if (count == largest) {
+      const uint32_t in = nodes.draw(random), out = nodes.draw(random);
+      for (uint32_t i = 0; i < shape.hub && sources.size() + 2 + loops <= count; ++i) {
+        add(uint32_t(random.below(shape.nodes)), in);
+        add(out, uint32_t(random.below(shape.nodes)));
+      }
+    }
+    while (sources.size() + loops < count) {
+      const uint32_t source = nodes.draw(random);
+      add(source, nodes.draw(random));
+    }
+    for (uint32_t node = 0; node < loops; ++node) add(node, node);
+    graph.types.emplace_back(std::move(sources), std::move(targets));
+  }
+  return graph;
+}
+
+// The counts of the yeast cell graph, in the alphabetical order of its types (coexpression,
+// cooccurence, database, experimental, fusion, neighborhood, physical, regulatory, tflink), self
+// loops and two hubs of degree 5,000 included.
+inline RandomGraph yeast_size_graph(uint64_t seed = 1) {
+  return random_graph(
+      seed, {.nodes = 6607,
+             .edges = {1002806, 17692, 79224, 828701, 18394, 153320, 144211, 44310, 207250},
+             .skew = 0.5,
+             .self_loops = true,
+             .hub = 5000});
+}
+
+// Removed nodes that own their numbers.
+struct RandomRemoved {
+  std::vector<int32_t> index, ptr = {0};
+
+  RemovedView view() const { return {index, ptr}; }
+  void add(std::span<const int32_t> nodes) {
+    index.insert(index.end(), nodes.begin(), nodes.end());
+    ptr.push_back(int32_t(index.size()));
+  }
+};
+
+// `most` + 1 different numbers of removed nodes, from 0 (the wild type) to `most`, by turns;
+// repeats come by chance.
+inline RandomRemoved random_removed(uint64_t seed, uint32_t nodes, int64_t batch, uint32_t most) {
+  Random random(seed, 1);
+  RandomRemoved removed;
+  for (int64_t b = 0; b < batch; ++b) {
+    std::vector<int32_t> sample((uint64_t(b) + 1) % (most + 1));
+    for (int32_t& node : sample) node = int32_t(random.below(nodes));
+    removed.add(sample);
+  }
+  return removed;
+}
+
+template <class Real>
+Real from_double(double value) {
+  if constexpr (std::is_same_v<Real, BFloat16>) {
+    return BFloat16(float(value));
+  } else {
+    return Real(value);
+  }
+}
+template <class Real>
+double to_double(Real value) {
+  if constexpr (std::is_same_v<Real, BFloat16>) {
+    return double(float(value));
+  } else {
+    return double(value);
+  }
+}
+
+// Normal numbers, rounded to Real.
+template <class Real>
+std::vector<Real> random_numbers(uint64_t seed, uint64_t stream, int64_t count) {
+  Random random(seed, stream + 100);
+  std::vector<Real> numbers(static_cast<size_t>(count));
+  for (Real& number : numbers) number = from_double<Real>(random.normal());
+  return numbers;
+}
+template <class Real>
+std::vector<double> to_doubles(const std::vector<Real>& numbers) {
+  std::vector<double> doubles;
+  doubles.reserve(numbers.size());
+  for (const Real number : numbers) doubles.push_back(to_double(number));
+  return doubles;
+}
+
+}  // namespace lacuna::testing

@@ -54,7 +54,7 @@ test: setup-test
 	$(in_env) ctest --test-dir build --output-on-failure --parallel $(JOBS)
 	scripts/build asan
 	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
-	$(in_env) $(python) -m pytest -q tests $(wildcard python/tests)
+	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
 
 demo: build
 	@scripts/demo

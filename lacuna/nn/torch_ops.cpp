@@ -1,0 +1,78 @@
+// The operators of torch.ops.lacuna: their schemas, and the small ones.
+//
+// Schemas hold plain tensors, numbers and words only, so that torch.compile, a CUDA graph and
+// another language can carry them:
+//
+//   graph    the buffers of a lacuna.Graph; graph[0] is the plan (lacuna/ops/graph_plan.h) as bytes
+//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device
+//   removed  int32, ptr[B] of them or more (spare capacity is not read);   ptr  int32 [B + 1]
+//   x        f32, bf16 or f64;   values [E] and eps [T] f32, or f64 beside f64
+//
+// The backward of an operator is an operator of its own; it gives an empty tensor for a gradient
+// that was not asked for.
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include "lacuna/nn/torch_common.h"
+
+namespace lacuna::torch_ops {
+namespace {
+
+// Indices of any integer type as u32; what does not fit becomes 2^32 - 1, which is no node.
+std::vector<uint32_t> node_indices(const Tensor& edges, int64_t row) {
+  const Tensor line = edges.select(0, row).to(at::kLong).contiguous();
+  std::vector<uint32_t> indices(size_t(line.numel()));
+  const int64_t* from = data<int64_t>(line);
+  for (size_t e = 0; e < indices.size(); ++e)
+    indices[e] = from[e] < 0 || from[e] >= UINT32_MAX ? UINT32_MAX : uint32_t(from[e]);
+  return indices;
+}
+
+// The plan of a graph as bytes: edges[t] is [2, E_t], sources then targets.
+Tensor make_plan(int64_t nodes, at::TensorList edges, at::ArrayRef<std::string> names) {
+  if (nodes < 1 || nodes >= UINT32_MAX)
+    throw Error("num_nodes is {}, but 1 to {} are possible", nodes, UINT32_MAX - 1);
+  if (edges.empty()) throw Error("edges is empty; a graph needs at least one edge type");
+  LACUNA_ASSERT(names.size() == edges.size());
+  std::vector<std::vector<uint32_t>> ends;  // sources and targets of type 0, of type 1, ...
+  std::vector<EdgeList> lists;
+  for (size_t t = 0; t < edges.size(); ++t) {
+    for (int64_t row = 0; row < 2; ++row) {
+      ends.push_back(node_indices(edges[t], row));
+      for (size_t e = 0; e < ends.back().size(); ++e)
+        if (ends.back()[e] >= nodes)
+          throw Error("edges['{}'] has node {} at [{}, {}], but num_nodes is {}", names[t],
+                      text(edges[t][row][int64_t(e)].item()), row, e, nodes);
+    }
+  }
+  for (size_t t = 0; t < edges.size(); ++t) lists.push_back({ends[2 * t], ends[2 * t + 1]});
+  const GraphPlan plan = GraphPlan::make(uint32_t(nodes), lists);
+  const Tensor bytes = at::empty({int64_t(plan.bytes().size())}, at::kByte);
+  std::ranges::copy(plan.bytes(), mutable_data<std::byte>(bytes));
+  return bytes;
+}
+
+bool has_cuda() {
+#if LACUNA_HAVE_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+}  // namespace lacuna::torch_ops
+
+TORCH_LIBRARY(lacuna, m) {
+  m.def("make_plan(int num_nodes, Tensor[] edges, str[] names) -> Tensor",
+        lacuna::torch_ops::make_plan);
+  m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
+
+  m.def(
+      "aggregate(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, Tensor removed, "
+      "Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, bool need_values, "
+      "bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+}

@@ -1,0 +1,21 @@
+"""Lacuna: perturbed copies of one big graph, without making the copies.
+
+    import torch, lacuna
+
+    graph = lacuna.Graph.from_edges(6, {"physical": torch.tensor([[0, 1, 2], [1, 2, 5]])})
+    removed, ptr = lacuna.removed_lists([[1], [0, 3], []])   # three samples; the last is the wild type
+    x = torch.randn(6, 3, 64)                                # [nodes, samples, width]
+    out = lacuna.aggregate(graph, x, removed, ptr)           # [types, nodes, samples, width]
+
+Every operator is also in ``torch.ops.lacuna``, on plain tensors.
+"""
+
+from ._library import has_cuda, load as _load
+
+library_path = _load()
+
+from ._batch import removed_lists  # noqa: E402
+from .aggregate import aggregate  # noqa: E402
+from .graph import Graph  # noqa: E402
+
+__all__ = ["Graph", "aggregate", "has_cuda", "library_path", "removed_lists"]

@@ -1,0 +1,109 @@
+"""One shared graph, laid out for the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+class Graph(nn.Module):
+    """Edge types over the same nodes, as opaque buffers that move with ``.to(device)``.
+
+    Make one with :meth:`from_edges` or :meth:`from_hetero_data`. It has no parameters, and its buffers stay out of
+    ``state_dict``: a graph is data, and a checkpoint is made for one. Put it into a model as a submodule and it
+    follows the model.
+
+    Attributes:
+        num_nodes: N.
+        types: names of the edge types, in the order of axis 0 of an aggregation.
+        num_edges: edges of each type, by name.
+        values: [E] f32, the values of all edges, all types one after another, or None.
+    """
+
+    def __init__(self, num_nodes: int, num_edges: Mapping[str, int], plan: Tensor, values: Tensor | None = None):
+        super().__init__()
+        self.num_nodes = int(num_nodes)
+        self.num_edges = dict(num_edges)
+        self.types = tuple(num_edges)
+        self.sizes = [self.num_nodes, len(self.types), *self.num_edges.values()]
+        self.register_buffer("plan", plan, persistent=False)
+        self.register_buffer("values", values, persistent=False)
+
+    @classmethod
+    def from_edges(
+        cls,
+        num_nodes: int,
+        edges: Mapping[str, Tensor],
+        values: Mapping[str, Tensor] | None = None,
+    ) -> Graph:
+        """A graph from edge lists.
+
+        Args:
+            num_nodes: N; nodes are 0 to N - 1.
+            edges: by name of the edge type, [2, E_t] integers, sources then targets, as PyG's ``edge_index``. Order,
+                repeats and self loops are kept: masks and values refer to them.
+            values: by name, [E_t] f32, what an edge's message is multiplied by. A type without stays at 1.
+        """
+        if not edges:
+            raise ValueError("edges is empty; a graph needs at least one edge type")
+        lists = []
+        for name, index in edges.items():
+            index = torch.as_tensor(index)
+            if index.dim() != 2 or index.size(0) != 2:
+                raise ValueError(f"edges[{name!r}] has shape {list(index.shape)}, but [2, E] is needed")
+            if index.dtype.is_floating_point or index.dtype.is_complex or index.dtype == torch.bool:
+                raise TypeError(f"edges[{name!r}] has dtype {index.dtype}, but integers are needed")
+            lists.append(index.detach().cpu())
+        plan = torch.ops.lacuna.make_plan(num_nodes, lists, list(edges))
+        counts = {name: index.size(1) for name, index in zip(edges, lists)}
+        return cls(num_nodes, counts, plan, None if values is None else _all_values(counts, values))
+
+    @classmethod
+    def from_hetero_data(cls, data, node_type: str = "gene", value: str | None = None) -> Graph:
+        """The edge types of a PyG ``HeteroData`` that run between nodes of one type.
+
+        Args:
+            data: the HeteroData; types that touch other node types are left out.
+            node_type: which nodes.
+            value: the attribute that holds edge values (``"edge_weight"``), for the types that have it.
+        """
+        if node_type not in data.node_types:
+            raise ValueError(f"node_type {node_type!r} is not in data; it has {', '.join(data.node_types)}")
+        keys = [key for key in data.edge_types if key[0] == node_type and key[2] == node_type]
+        if not keys:
+            raise ValueError(f"data has no edges between nodes of type {node_type!r}")
+        edges = {key[1]: data[key].edge_index for key in keys}
+        values = None
+        if value is not None:
+            values = {key[1]: data[key][value] for key in keys if value in data[key]}
+            if not values:
+                raise ValueError(f"value {value!r} is on no edge type of data")
+        return cls.from_edges(data[node_type].num_nodes, edges, values)
+
+    @property
+    def buffer_list(self) -> list[Tensor]:
+        """What the operators take as ``graph``."""
+        return [self.plan]
+
+    @property
+    def device(self) -> torch.device:
+        return self.plan.device
+
+    def extra_repr(self) -> str:
+        edges = ", ".join(f"{name}: {count:,}" for name, count in self.num_edges.items())
+        return f"{self.num_nodes:,} nodes, edges {edges}"
+
+
+def _all_values(counts: Mapping[str, int], values: Mapping[str, Tensor]) -> Tensor:
+    unknown = set(values) - set(counts)
+    if unknown:
+        raise ValueError(f"values has types that edges has not: {', '.join(sorted(unknown))}")
+    parts = []
+    for name, count in counts.items():
+        part = torch.as_tensor(values[name]) if name in values else torch.ones(count)
+        if part.shape != (count,):
+            raise ValueError(f"values[{name!r}] has shape {list(part.shape)}, but [{count}] is needed")
+        parts.append(part.detach().to("cpu", torch.float32))
+    return torch.cat(parts)

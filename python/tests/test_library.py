@@ -1,0 +1,50 @@
+"""How `import lacuna` finds its library, and what it says where it cannot."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import lacuna
+
+PACKAGE = Path(lacuna.__file__).parent
+
+
+def run_python(code, **environment):
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent), **environment}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+
+
+def test_library_has_no_python_in_it():
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", lacuna.library_path], capture_output=True, text=True)
+    assert symbols.returncode == 0
+    assert not [line for line in symbols.stdout.splitlines() if " Py" in line or " _Py" in line]
+
+
+def test_lacuna_library_names_the_file_or_its_folder():
+    for place in (lacuna.library_path, lacuna.library_path.parent):
+        run = run_python("import lacuna; print(lacuna.library_path)", LACUNA_LIBRARY=str(place))
+        assert run.stdout.strip() == str(lacuna.library_path), run.stderr
+
+
+def test_missing_library_says_what_to_do(tmp_path):
+    run = run_python("import lacuna", LACUNA_LIBRARY=str(tmp_path))
+    assert run.returncode != 0
+    assert "ImportError" in run.stderr and str(tmp_path) in run.stderr and "LACUNA_LIBRARY" in run.stderr
+
+
+def test_library_that_does_not_load_is_named(tmp_path):
+    broken = tmp_path / "liblacuna_torch.so"
+    broken.write_bytes(b"not a library")
+    run = run_python("import lacuna", LACUNA_LIBRARY=str(broken))
+    assert "ImportError" in run.stderr and str(broken) in run.stderr and "build it against this torch" in run.stderr
+
+
+def test_found_under_the_prefix_it_is_installed_to(tmp_path):
+    packages = tmp_path / "lib" / "python3" / "site-packages"
+    shutil.copytree(PACKAGE, packages / "lacuna", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib" / "liblacuna_torch.so").symlink_to(lacuna.library_path)
+    run = run_python("import lacuna; print(lacuna.library_path)", PYTHONPATH=str(packages), LACUNA_LIBRARY="")
+    assert run.stdout.strip() == str(tmp_path / "lib" / "liblacuna_torch.so"), run.stderr

@@ -2,25 +2,21 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "lacuna/core/random.h"
+#include "lacuna/core/testing.h"
+#include "lacuna/graph/generate_graph.h"
 #include "lacuna/ops/aggregate.h"
 #include "lacuna/ops/graph_plan.h"
 
 namespace lacuna::testing {
 
-// Another one on every call; a test prints it with SCOPED_TRACE, so that a failure can be repeated.
-inline uint64_t fresh_seed() {
-  return mix64(std::random_device()() + (uint64_t(std::random_device()()) << 32));
-}
+using lacuna::fresh_seed;
 
 // Edge lists that own their numbers. After adding or changing edges, ask for lists() and plan()
 // anew.
@@ -102,16 +98,16 @@ inline RandomGraph random_graph(uint64_t seed, const GraphShape& shape) {
   return graph;
 }
 
-// The counts of the yeast cell graph, in the alphabetical order of its types (coexpression,
-// cooccurence, database, experimental, fusion, neighborhood, physical, regulatory, tflink), self
-// loops and two hubs of degree 5,000 included.
+// The gene-gene types of a generated graph, in the order of the models.
+inline RandomGraph gene_graph(const HeteroGraph& graph) {
+  RandomGraph genes;
+  genes.nodes = graph.genes().size();
+  for (const EdgeType* edges : graph.gene_edges())
+    genes.types.emplace_back(edges->sources(), edges->targets());
+  return genes;
+}
 inline RandomGraph yeast_size_graph(uint64_t seed = 1) {
-  return random_graph(
-      seed, {.nodes = 6607,
-             .edges = {1002806, 17692, 79224, 828701, 18394, 153320, 144211, 44310, 207250},
-             .skew = 0.5,
-             .self_loops = true,
-             .hub = 5000});
+  return gene_graph(generate_graph(GraphSize::yeast, seed));
 }
 
 // Removed nodes that own their numbers.

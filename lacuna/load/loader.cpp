@@ -1,0 +1,52 @@
+#include "lacuna/load/loader.h"
+
+namespace lacuna {
+
+Json to_json(const LoaderState& state) {
+  return {{"seed", state.seed},
+          {"epoch", state.epoch},
+          {"position", state.position},
+          {"samples", state.samples},
+          {"global_batch", state.global_batch},
+          {"shuffled", state.shuffled}};
+}
+
+LoaderState loader_state_from_json(const Json& json) {
+  const auto number = [&](const char* member) {
+    const auto found = json.find(member);
+    if (found == json.end() || !found->is_number_unsigned()) {
+      throw Error("loader state: '{}' is missing or not a whole number", member);
+    }
+    return found->get<uint64_t>();
+  };
+  const auto shuffled = json.find("shuffled");
+  if (shuffled == json.end() || !shuffled->is_boolean()) {
+    throw Error("loader state: 'shuffled' is missing or neither true nor false");
+  }
+  return {number("seed"),    number("epoch"),        number("position"),
+          number("samples"), number("global_batch"), shuffled->get<bool>()};
+}
+
+void check_state(const LoaderState& state, const Order& order) {
+  if (state.samples != order.samples()) {
+    throw Error("the loader's state was saved over {} samples, here are {}; use the same split",
+                state.samples, order.samples());
+  }
+  if (state.global_batch != order.settings().global_batch) {
+    throw Error(
+        "the loader's state was saved with a global batch of {}, here it is {}; choose batch and "
+        "number of ranks so that they agree",
+        state.global_batch, order.settings().global_batch);
+  }
+  if (state.shuffled != order.settings().shuffled) {
+    throw Error("the loader's state was saved in {} order, this loader is {}",
+                state.shuffled ? "shuffled" : "sequential",
+                order.settings().shuffled ? "shuffled" : "sequential");
+  }
+  if (state.position > order.batches()) {
+    throw Error("the loader's state stands at batch {}, but an epoch has {}", state.position,
+                order.batches());
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,134 @@
+#include "lacuna/ops/masks.h"
+
+#include <array>
+#include <cstring>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/threads.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::array<std::string_view, 3> kFormNames = {"u8", "bits", "bf16"};
+constexpr uint64_t kAlignment = 64;
+
+uint64_t byte_count(MaskForm form, uint64_t elements) {
+  if (form == MaskForm::bits) return (elements + 7) / 8;
+  return form == MaskForm::bf16 ? 2 * elements : elements;
+}
+
+// The record of a sample that removes nothing.
+void write_wild_type(const MaskLayout& layout, uint8_t* record) {
+  uint64_t end = 0;  // of the last section
+  for (const MaskLayout::Section& section : layout.sections()) {
+    std::memset(record + end, 0, section.offset - end);
+    std::memset(record + section.offset, 1, section.bytes);
+    end = section.offset + section.bytes;
+  }
+  std::memset(record + end, 0, layout.stride() - end);
+}
+
+void check_u8(const MaskLayout& layout) {
+  if (layout.form() != MaskForm::u8)
+    throw Error("masks are written as u8 records, but the layout is for {}", name(layout.form()));
+}
+
+}  // namespace
+
+std::string_view name(MaskForm form) { return kFormNames.at(size_t(form)); }
+
+MaskForm mask_form_from_name(std::string_view text) {
+  for (size_t i = 0; i < kFormNames.size(); ++i)
+    if (kFormNames[i] == text) return MaskForm(i);
+  throw Error("unknown form of masks '{}'; it is u8, bits or bf16", text);
+}
+
+MaskLayout::MaskLayout(const RemovalRules& rules, MaskForm form) : form_(form) {
+  for (const MaskSection& section : rules.sections()) {
+    const uint64_t bytes = byte_count(form, section.count);
+    sections_.push_back({section.name, section.count, stride_, bytes});
+    stride_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+}
+
+const MaskLayout::Section& MaskLayout::section(std::string_view name) const {
+  std::string known;
+  for (const Section& section : sections_) {
+    if (section.name == name) return section;
+    known += (known.empty() ? "" : ", ") + section.name;
+  }
+  throw Error("there is no mask '{}'; a record holds {}", name, known);
+}
+
+std::vector<uint64_t> MaskLayout::offsets(std::span<const std::string> names) const {
+  std::vector<uint64_t> offsets;
+  for (const std::string& name : names) offsets.push_back(section(name).offset);
+  return offsets;
+}
+
+MaskTable::MaskTable(const RemovalRules& rules, const MaskLayout& layout) {
+  check_u8(layout);
+  LACUNA_ASSERT(layout.sections().size() == rules.sections().size());
+  if (layout.stride() > UINT32_MAX)
+    throw Error("a mask record of {} bytes is too large; 4 GB is the most", layout.stride());
+  uint64_t total = 0;
+  for (const MaskSection& section : rules.sections()) total += section.off.position.size();
+  if (total > UINT32_MAX)
+    throw Error("the genes of this graph take {} mask elements away, more than {}", total,
+                UINT32_MAX);
+  place.reserve(total);
+  ptr.push_back(0);
+  for (uint32_t gene = 0; gene < rules.gene_count(); ++gene) {
+    for (size_t s = 0; s < rules.sections().size(); ++s)
+      for (const uint32_t position : rules.sections()[s].off.of(gene))
+        place.push_back(uint32_t(layout.sections()[s].offset + position));
+    ptr.push_back(uint32_t(place.size()));
+  }
+}
+
+void write_masks(const MaskLayout& layout, const MaskTable& table, const RemovedView& removed,
+                 uint8_t* records, int threads) {
+  check_u8(layout);
+  check_removed(removed, table.gene_count());
+  if (records == nullptr && removed.batch() > 0) throw Error("records is missing");
+  parallel_for(uint64_t(removed.batch()), threads, [&](uint64_t b) {
+    uint8_t* record = records + b * layout.stride();
+    write_wild_type(layout, record);
+    for (int32_t k = removed.ptr[b]; k < removed.ptr[b + 1]; ++k)
+      for (const uint32_t place : table.of(removed.index[size_t(k)])) record[place] = 0;
+  });
+}
+
+MaskArena::MaskArena(const MaskLayout& layout, const MaskTable& table, int64_t capacity)
+    : layout_(layout),
+      table_(table),
+      capacity_(capacity),
+      records_(uint64_t(capacity) * layout.stride()),
+      last_ptr_{0} {
+  check_u8(layout);
+  for (int64_t b = 0; b < capacity; ++b)
+    write_wild_type(layout, records_.get() + uint64_t(b) * layout.stride());
+}
+
+template <uint8_t kValue>
+void MaskArena::set(const RemovedView& removed) {
+  for (int64_t b = 0; b < removed.batch(); ++b) {
+    uint8_t* record = records_.get() + uint64_t(b) * layout_.stride();
+    for (int32_t k = removed.ptr[size_t(b)]; k < removed.ptr[size_t(b) + 1]; ++k)
+      for (const uint32_t place : table_.of(removed.index[size_t(k)])) record[place] = kValue;
+  }
+}
+
+const uint8_t* MaskArena::update(const RemovedView& removed) {
+  check_removed(removed, table_.gene_count());
+  if (removed.batch() > capacity_)
+    throw Error("a batch of {} samples does not fit a mask arena of {}", removed.batch(),
+                capacity_);
+  set<1>({last_index_, last_ptr_});
+  set<0>(removed);
+  last_index_.assign(removed.index.begin(), removed.index.begin() + removed.ptr.back());
+  last_ptr_.assign(removed.ptr.begin(), removed.ptr.end());
+  return records();
+}
+
+}  // namespace lacuna

@@ -1,0 +1,294 @@
+#include "lacuna/screen/generate_screen.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
+#include "lacuna/core/threads.h"
+#include "lacuna/graph/csr.h"
+
+namespace lacuna {
+namespace {
+
+// Streams of random numbers, apart from those of generate_graph(); one a sample from kSampleStream
+// on.
+constexpr uint64_t kDesignStream = 2000, kGeneEffectStream = 2001, kPairEffectStream = 2002,
+                   kSampleStream = uint64_t(1) << 32;
+constexpr uint32_t kMostRemoved = 16;
+constexpr uint64_t kBlock = 4096;      // samples a task
+constexpr uint64_t kBlocksAStep = 64;  // tasks between two reports of progress
+
+struct QueryPair {
+  uint32_t first, second;
+  // Its n-th sample takes others[(start + n * stride) % others.size()]; the stride has no common
+  // factor with that size, so that all come up before one comes again.
+  uint64_t start, stride;
+};
+
+struct Design {
+  std::vector<QueryPair> pairs;
+  std::vector<uint32_t> others;  // genes of no pair, shuffled
+};
+
+// What makes up the labels, before and after scaling.
+struct Parts {
+  explicit Parts(uint64_t samples) : gene(samples), pair(samples), graph(samples), noise(samples) {}
+  std::vector<float> gene, pair, graph, noise;  // [S] each
+};
+
+void check(const GenerateOptions& options, const HeteroGraph& graph) {
+  if (options.removed < 3 || options.removed > kMostRemoved)
+    throw UsageError("{} removed genes a sample; give 3 (a query pair and one more gene) to {}",
+                     options.removed, kMostRemoved);
+  if (options.samples > UINT32_MAX / options.removed)
+    throw UsageError("{} samples are too many; give at most {}", options.samples,
+                     UINT32_MAX / options.removed);
+  double sum = 0;
+  for (const double share :
+       {options.share_gene, options.share_pair, options.share_graph, options.share_noise}) {
+    if (!(share >= 0) || !std::isfinite(share))
+      throw UsageError("a share of the variance is {}; give numbers from 0", share);
+    sum += share;
+  }
+  if (sum == 0) throw UsageError("all shares of the variance are 0; give at least one above");
+  std::vector<std::string> names;
+  for (const EdgeType* edges : graph.gene_edges()) names.push_back(edges->name);
+  if (std::find(names.begin(), names.end(), options.interaction_type) == names.end())
+    throw UsageError("no gene-gene edge type '{}' at size {}; there are: {}",
+                     options.interaction_type, name(options.size), fmt::join(names, ", "));
+}
+
+// The usual number of pairs, or twice what keeps the samples distinct where that is more.
+uint64_t default_pairs(const GenerateOptions& options, uint64_t other_genes) {
+  const uint64_t usual = options.size == GraphSize::tiny    ? 20
+                         : options.size == GraphSize::small ? 100
+                                                            : 420;
+  return std::max(usual, 2 * options.samples / other_genes + 1);
+}
+
+std::vector<uint32_t> shuffled_genes(uint32_t count, Random& random) {
+  std::vector<uint32_t> genes(count);
+  std::iota(genes.begin(), genes.end(), 0u);
+  for (uint32_t i = count; i > 1; --i) std::swap(genes[i - 1], genes[random.below(i)]);
+  return genes;
+}
+
+// Two query genes for three pairs, at most a quarter of the genes.
+Design make_design(const GenerateOptions& options, uint32_t gene_count) {
+  Random random(options.seed, kDesignStream);
+  std::vector<uint32_t> genes = shuffled_genes(gene_count, random);
+  const uint64_t most_query_genes = gene_count / 4;
+  const uint64_t most_pairs = most_query_genes * (most_query_genes - 1) / 2;
+  if (options.query_pairs > most_pairs)
+    throw UsageError("{} query pairs are too many at size {}; give at most {}", options.query_pairs,
+                     name(options.size), most_pairs);
+  const uint64_t pair_count =
+      options.query_pairs > 0
+          ? options.query_pairs
+          : std::min(most_pairs, default_pairs(options, gene_count - most_query_genes));
+  const uint64_t query_genes = std::clamp<uint64_t>(pair_count * 2 / 3, 3, most_query_genes);
+  Design design;
+  design.others.assign(genes.begin() + std::ptrdiff_t(query_genes), genes.end());
+  const uint64_t other_count = design.others.size();
+  if (options.samples > pair_count * other_count)
+    throw UsageError(
+        "{} samples of {} query pairs and {} other genes would repeat; give at most {}"
+        " samples, more query pairs or a larger size",
+        options.samples, pair_count, other_count, pair_count * other_count);
+  std::set<std::pair<uint32_t, uint32_t>> there;
+  while (design.pairs.size() < pair_count) {
+    const uint32_t a = genes[random.below(query_genes)], b = genes[random.below(query_genes)];
+    if (a >= b || !there.emplace(a, b).second) continue;
+    uint64_t stride = 1 + random.below(other_count);
+    while (std::gcd(stride, other_count) != 1) ++stride;
+    design.pairs.push_back({a, b, random.below(other_count), stride});
+  }
+  return design;
+}
+
+// The genes that sample s removes, all different: the query pair first.
+void draw_removed(const Design& design, uint64_t s, std::span<uint32_t> removed, Random& random) {
+  const QueryPair& pair = design.pairs[s % design.pairs.size()];
+  const uint64_t n = s / design.pairs.size(), other_count = design.others.size();
+  removed[0] = pair.first;
+  removed[1] = pair.second;
+  removed[2] = design.others[(pair.start + n * pair.stride) % other_count];
+  for (size_t i = 3; i < removed.size();) {
+    removed[i] = design.others[random.below(other_count)];
+    const auto end = removed.begin() + std::ptrdiff_t(i);
+    i += std::find(removed.begin(), end, removed[i]) == end;
+  }
+}
+
+// Kept genes with two or more removed in-neighbours. `seen` [genes] is all zero before and after.
+// The removed genes are distinct and so are the edges, so each step to a gene is another
+// in-neighbour.
+uint32_t count_shared_targets(const Csr& by_source, std::span<const uint32_t> removed,
+                              std::vector<uint8_t>& seen) {
+  uint32_t count = 0;
+  for (const uint32_t gene : removed)
+    for (const uint32_t target : by_source.neighbours(gene)) count += ++seen[target] == 2;
+  for (const uint32_t gene : removed) count -= seen[gene] >= 2;
+  for (const uint32_t gene : removed)
+    for (const uint32_t target : by_source.neighbours(gene)) seen[target] = 0;
+  return count;
+}
+
+std::vector<float> draw_effects(uint64_t count, Random random) {
+  std::vector<float> effects(count);
+  for (float& effect : effects) effect = float(random.normal());
+  return effects;
+}
+
+struct Source {
+  Design design;
+  Csr by_source;  // of the interaction type
+  std::vector<float> gene_effects, pair_effects;
+};
+
+// Fills `removed` [S, k] and the unscaled parts.
+void draw_samples(const GenerateOptions& options, const Source& source,
+                  std::vector<uint16_t>& removed, Parts& parts, Progress& progress) {
+  const uint32_t k = options.removed;
+  const auto draw_block = [&](uint64_t block) {
+    std::vector<uint8_t> seen(source.by_source.rows(), 0);
+    std::array<uint32_t, kMostRemoved> buffer;
+    const std::span<uint32_t> genes(buffer.data(), k);
+    const uint64_t end = std::min(options.samples, (block + 1) * kBlock);
+    for (uint64_t s = block * kBlock; s < end; ++s) {
+      Random random(options.seed, kSampleStream + s);
+      draw_removed(source.design, s, genes, random);
+      double sum = 0;
+      for (const uint32_t gene : genes) sum += source.gene_effects[gene];
+      parts.gene[s] = float(sum);
+      parts.pair[s] = source.pair_effects[s % source.design.pairs.size()];
+      parts.graph[s] = -float(count_shared_targets(source.by_source, genes, seen));
+      parts.noise[s] = float(random.normal());
+      std::copy(genes.begin(), genes.end(), removed.begin() + std::ptrdiff_t(s * k));
+    }
+  };
+  const uint64_t blocks = (options.samples + kBlock - 1) / kBlock;
+  progress.begin("drawing samples", options.samples, "samples");
+  for (uint64_t first = 0; first < blocks; first += kBlocksAStep) {
+    parallel_for(std::min(kBlocksAStep, blocks - first), 0,
+                 [&](uint64_t b) { draw_block(first + b); });
+    progress.advance(std::min(options.samples, (first + kBlocksAStep) * kBlock));
+  }
+  progress.end();
+}
+
+struct Moments {
+  double mean = 0, sd = 0;
+};
+
+template <class Value>
+Moments moments(uint64_t count, Value value) {
+  if (count == 0) return {};
+  double sum = 0, squares = 0;
+  for (uint64_t i = 0; i < count; ++i) sum += value(i);
+  const double mean = sum / double(count);
+  for (uint64_t i = 0; i < count; ++i) squares += (value(i) - mean) * (value(i) - mean);
+  return {mean, std::sqrt(squares / double(count))};
+}
+
+// To mean 0 and this sd; a part that does not vary becomes 0.
+void rescale(std::vector<float>& part, double sd) {
+  const Moments now = moments(part.size(), [&](uint64_t i) { return double(part[i]); });
+  const double factor = now.sd > 0 ? sd / now.sd : 0;
+  for (float& value : part) value = float((value - now.mean) * factor);
+}
+
+// Scales the parts to their shares and their sum to the sd of the labels, and adds them up.
+std::vector<float> make_labels(const GenerateOptions& options, Parts& parts) {
+  rescale(parts.gene, std::sqrt(options.share_gene));
+  rescale(parts.pair, std::sqrt(options.share_pair));
+  rescale(parts.graph, std::sqrt(options.share_graph));
+  rescale(parts.noise, std::sqrt(options.share_noise));
+  const uint64_t count = parts.gene.size();
+  const Moments sum = moments(count, [&](uint64_t s) {
+    return double(parts.gene[s]) + parts.pair[s] + parts.graph[s] + parts.noise[s];
+  });
+  const double factor = sum.sd > 0 ? kLabelSd / sum.sd : 0;
+  std::vector<float> labels(count);
+  for (uint64_t s = 0; s < count; ++s) {
+    for (auto* part : {&parts.gene, &parts.pair, &parts.graph, &parts.noise})
+      (*part)[s] = float((*part)[s] * factor);
+    const double known = kLabelMean + parts.gene[s] + parts.pair[s] + parts.graph[s];
+    parts.noise[s] =
+        float(std::clamp(double(parts.noise[s]), kLabelMin - known, kLabelMax - known));
+    labels[s] = float(known + parts.noise[s]);
+  }
+  return labels;
+}
+
+Column pair_column(const Design& design, const Names& genes, uint64_t samples) {
+  std::vector<uint32_t> codes(samples);
+  for (uint64_t s = 0; s < samples; ++s) codes[s] = uint32_t(s % design.pairs.size());
+  std::vector<std::string> names;
+  for (const QueryPair& pair : design.pairs)
+    names.push_back(genes[pair.first] + "+" + genes[pair.second]);
+  return make_category_column("query_pair", codes, std::move(names));
+}
+
+Array make_ptr(uint64_t samples, uint32_t removed) {
+  std::vector<uint32_t> ptr(samples + 1);
+  for (uint64_t s = 0; s <= samples; ++s) ptr[s] = uint32_t(s * removed);
+  return Array::from(std::move(ptr));
+}
+
+}  // namespace
+
+uint64_t default_samples(GraphSize size) {
+  return size == GraphSize::tiny ? 200 : size == GraphSize::small ? 20'000 : 332'313;
+}
+
+GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progress) {
+  HeteroGraph graph = generate_graph(options.size, options.seed);
+  check(options, graph);
+  const Names& genes = graph.genes().names;
+  LACUNA_ASSERT(genes.size() <= 65'536);  // removed genes are stored as u16
+  Source source;
+  source.design = make_design(options, genes.size());
+  source.by_source =
+      csr_by_source(graph, graph.edges("gene." + options.interaction_type + ".gene"));
+  source.gene_effects = draw_effects(genes.size(), Random(options.seed, kGeneEffectStream));
+  source.pair_effects =
+      draw_effects(source.design.pairs.size(), Random(options.seed, kPairEffectStream));
+
+  std::vector<uint16_t> removed(options.samples * options.removed);
+  Parts parts(options.samples);
+  draw_samples(options, source, removed, parts, progress);
+
+  Samples samples;
+  samples.removed = Array::from(std::move(removed));
+  samples.ptr = make_ptr(options.samples, options.removed);
+  samples.labels = Array::from(make_labels(options, parts));
+  samples.label_names = {"gene_interaction"};
+  samples.columns = {pair_column(source.design, genes, options.samples),
+                     {"truth_gene", Array::from(std::move(parts.gene)), {}},
+                     {"truth_pair", Array::from(std::move(parts.pair)), {}},
+                     {"truth_graph", Array::from(std::move(parts.graph)), {}},
+                     {"truth_noise", Array::from(std::move(parts.noise)), {}}};
+  return {std::move(graph), std::move(samples)};
+}
+
+Json to_json(const GenerateOptions& options) {
+  return {{"size", name(options.size)},
+          {"samples", options.samples},
+          {"seed", options.seed},
+          {"removed", options.removed},
+          {"query_pairs", options.query_pairs},
+          {"interaction_type", options.interaction_type},
+          {"share_gene", options.share_gene},
+          {"share_pair", options.share_pair},
+          {"share_graph", options.share_graph},
+          {"share_noise", options.share_noise}};
+}
+
+}  // namespace lacuna

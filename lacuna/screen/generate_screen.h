@@ -1,0 +1,66 @@
+// Synthetic screens whose labels have known parts, for tests, demonstrations and benchmarks.
+//
+// A sample removes the two genes of a query pair and further genes (by default one) that belong to
+// no pair. Sample s has query pair s mod P; the samples of a pair take the other genes in turn, so
+// with three removed genes no sample is repeated. A pair shares its genes with a few other pairs.
+//
+//   label = mean + gene + pair + graph + noise
+//     gene   the sum of an effect for each removed gene
+//     pair   an effect for the query pair
+//     graph  proportional to the number of kept genes with two or more removed in-neighbours in one
+//            named edge type, and lowering the label: what one round of message passing and a
+//            pooled threshold can express
+//     noise  normal
+//
+// The parts have mean 0 over the samples and stand to each other in the variances asked for
+// (shares, divided by their sum); together they are scaled so that the labels have the mean and the
+// sd of a published screen of triple mutants. A part that is the same for all samples (one sample,
+// an interaction that never happens) is 0. Labels are kept within -1.08 and 1.13 at the cost of the
+// noise. At yeast size, the graph part is at work in a third of the samples; a sum of pair and gene
+// effects fits 0.57 of its variance (seed 1), the rest needs the graph.
+//
+// Columns beside the label "gene_interaction": truth_gene, truth_pair, truth_graph, truth_noise
+// (f32, label = mean + their sum to rounding) and query_pair (categories such as "G00012+G04711").
+//
+// A screen is a pure function of the options: the same bytes whatever the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lacuna/core/progress.h"
+#include "lacuna/graph/generate_graph.h"
+#include "lacuna/screen/screen.h"
+
+namespace lacuna {
+
+uint64_t default_samples(GraphSize size);  // tiny 200, small 20,000, yeast and human 332,313
+
+struct GenerateOptions {
+  GraphSize size = GraphSize::yeast;
+  uint64_t samples = 332'313;
+  uint64_t seed = 0;
+  uint32_t removed = 3;  // genes a sample removes; from 3 to 16
+  // 0: 420 (tiny 20, small 100), or two for each that distinct samples need, where that is more.
+  uint32_t query_pairs = 0;
+  std::string interaction_type = "physical";  // the gene-gene type of the graph part
+  double share_gene = 0.3, share_pair = 0.2, share_graph = 0.3, share_noise = 0.2;
+};
+
+inline constexpr double kLabelMean = -0.0099, kLabelSd = 0.0621;
+inline constexpr double kLabelMin = -1.08, kLabelMax = 1.13;
+
+struct GeneratedScreen {
+  HeteroGraph graph;
+  Samples samples;
+};
+
+// Throws UsageError for shares that are negative or all zero, a number of removed genes outside 3
+// to 16, an unknown interaction type, or more samples than pairs times other genes. Memory: 32
+// bytes a sample of three genes (640 MB for 20 million), and the graph.
+GeneratedScreen generate_screen(const GenerateOptions& options,
+                                Progress& progress = Progress::none());
+
+Json to_json(const GenerateOptions& options);  // for made_by
+
+}  // namespace lacuna

@@ -33,7 +33,7 @@ EDGES = dict(physical=144211, regulatory=44310, tflink=207250, neighborhood=1533
 
 def random_edges(count: int, generator: torch.Generator) -> torch.Tensor:
     """[2, count]: one self loop a node, the rest between nodes drawn with heavy-tailed weights."""
-    weight = torch.rand(NODES, generator=generator).pow(-0.6)
+    weight = (torch.rand(NODES, generator=generator) + 1e-3).pow(-0.6)
     drawn = [torch.multinomial(weight, count - NODES, replacement=True, generator=generator) for _ in range(2)]
     loops = torch.arange(NODES).expand(2, -1)
     return torch.cat([torch.stack(drawn), loops], dim=1)

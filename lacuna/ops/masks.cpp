@@ -17,6 +17,16 @@ uint64_t byte_count(MaskForm form, uint64_t elements) {
   return form == MaskForm::bf16 ? 2 * elements : elements;
 }
 
+template <uint8_t kValue>
+void set_places(uint64_t stride, const MaskTableView& table, const RemovedView& removed,
+                uint8_t* records) {
+  for (int64_t b = 0; b < removed.batch(); ++b) {
+    uint8_t* record = records + uint64_t(b) * stride;
+    for (int32_t k = removed.ptr[size_t(b)]; k < removed.ptr[size_t(b) + 1]; ++k)
+      for (const uint32_t place : table.of(removed.index[size_t(k)])) record[place] = kValue;
+  }
+}
+
 // The record of a sample that removes nothing.
 void write_wild_type(const MaskLayout& layout, uint8_t* record) {
   uint64_t end = 0;  // of the last section
@@ -44,11 +54,17 @@ MaskForm mask_form_from_name(std::string_view text) {
 }
 
 MaskLayout::MaskLayout(const RemovalRules& rules, MaskForm form) : form_(form) {
-  for (const MaskSection& section : rules.sections()) {
-    const uint64_t bytes = byte_count(form, section.count);
-    sections_.push_back({section.name, section.count, stride_, bytes});
-    stride_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
+  for (const MaskSection& section : rules.sections()) add(section.name, section.count);
+}
+
+MaskLayout::MaskLayout(std::span<const int64_t> counts, MaskForm form) : form_(form) {
+  for (const int64_t count : counts) add("", uint64_t(count));
+}
+
+void MaskLayout::add(std::string name, uint64_t count) {
+  const uint64_t bytes = byte_count(form_, count);
+  sections_.push_back({std::move(name), count, stride_, bytes});
+  stride_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 const MaskLayout::Section& MaskLayout::section(std::string_view name) const {
@@ -86,7 +102,7 @@ MaskTable::MaskTable(const RemovalRules& rules, const MaskLayout& layout) {
   }
 }
 
-void write_masks(const MaskLayout& layout, const MaskTable& table, const RemovedView& removed,
+void write_masks(const MaskLayout& layout, const MaskTableView& table, const RemovedView& removed,
                  uint8_t* records, int threads) {
   check_u8(layout);
   check_removed(removed, table.gene_count());
@@ -97,6 +113,14 @@ void write_masks(const MaskLayout& layout, const MaskTable& table, const Removed
     for (int32_t k = removed.ptr[b]; k < removed.ptr[b + 1]; ++k)
       for (const uint32_t place : table.of(removed.index[size_t(k)])) record[place] = 0;
   });
+}
+
+void update_masks(uint64_t stride, const MaskTableView& table, const RemovedView& last,
+                  const RemovedView& removed, uint8_t* records) {
+  check_removed(last, table.gene_count());
+  check_removed(removed, table.gene_count());
+  set_places<1>(stride, table, last, records);
+  set_places<0>(stride, table, removed, records);
 }
 
 MaskArena::MaskArena(const MaskLayout& layout, const MaskTable& table, int64_t capacity)
@@ -110,22 +134,11 @@ MaskArena::MaskArena(const MaskLayout& layout, const MaskTable& table, int64_t c
     write_wild_type(layout, records_.get() + uint64_t(b) * layout.stride());
 }
 
-template <uint8_t kValue>
-void MaskArena::set(const RemovedView& removed) {
-  for (int64_t b = 0; b < removed.batch(); ++b) {
-    uint8_t* record = records_.get() + uint64_t(b) * layout_.stride();
-    for (int32_t k = removed.ptr[size_t(b)]; k < removed.ptr[size_t(b) + 1]; ++k)
-      for (const uint32_t place : table_.of(removed.index[size_t(k)])) record[place] = kValue;
-  }
-}
-
 const uint8_t* MaskArena::update(const RemovedView& removed) {
-  check_removed(removed, table_.gene_count());
   if (removed.batch() > capacity_)
     throw Error("a batch of {} samples does not fit a mask arena of {}", removed.batch(),
                 capacity_);
-  set<1>({last_index_, last_ptr_});
-  set<0>(removed);
+  update_masks(layout_.stride(), table_, {last_index_, last_ptr_}, removed, records_.get());
   last_index_.assign(removed.index.begin(), removed.index.begin() + removed.ptr.back());
   last_ptr_.assign(removed.ptr.begin(), removed.ptr.end());
   return records();

@@ -37,6 +37,8 @@ class MaskLayout {
   };
 
   MaskLayout(const RemovalRules& rules, MaskForm form);
+  // From the number of elements of each section, in order; the sections have no names.
+  MaskLayout(std::span<const int64_t> counts, MaskForm form);
 
   MaskForm form() const { return form_; }
   uint64_t stride() const { return stride_; }  // bytes a record, a multiple of 64
@@ -46,30 +48,42 @@ class MaskLayout {
   std::vector<uint64_t> offsets(std::span<const std::string> names) const;
 
  private:
+  void add(std::string name, uint64_t count);
+
   MaskForm form_;
   uint64_t stride_ = 0;
   std::vector<Section> sections_;
 };
 
 // The places of a u8 record that go with each gene, over all sections: one list a gene, so that a
-// record is fixed in one run. About 20 MB at yeast size; plain arrays, so that a device can hold a
-// copy.
+// record is fixed in one run. About 20 MB at yeast size; plain arrays, so that a device or a tensor
+// can hold them.
+struct MaskTableView {
+  std::span<const uint32_t> ptr;    // [genes + 1]
+  std::span<const uint32_t> place;  // [ptr[genes]] bytes from the start of the record
+
+  uint32_t gene_count() const { return uint32_t(ptr.size()) - 1; }
+  std::span<const uint32_t> of(int32_t gene) const {
+    return place.subspan(ptr[size_t(gene)], ptr[size_t(gene) + 1] - ptr[size_t(gene)]);
+  }
+};
 struct MaskTable {
-  std::vector<uint32_t> ptr;    // [genes + 1]
-  std::vector<uint32_t> place;  // [ptr[genes]] bytes from the start of the record
+  std::vector<uint32_t> ptr, place;
 
   // Throws Error for a record of 4 GB or more. layout: of the same rules, u8.
   MaskTable(const RemovalRules& rules, const MaskLayout& layout);
+  operator MaskTableView() const { return {ptr, place}; }
   uint32_t gene_count() const { return uint32_t(ptr.size()) - 1; }
-  std::span<const uint32_t> of(int32_t gene) const {
-    return {place.data() + ptr[size_t(gene)], ptr[size_t(gene) + 1] - ptr[size_t(gene)]};
-  }
 };
 
 // Writes every byte of the u8 records [B, layout.stride()] of a batch. Throws Error as
 // check_removed() does.
-void write_masks(const MaskLayout& layout, const MaskTable& table, const RemovedView& removed,
+void write_masks(const MaskLayout& layout, const MaskTableView& table, const RemovedView& removed,
                  uint8_t* records, int threads = 0);
+// Turns records [*, stride] that hold the batch `last` (behind it the wild type) into those of
+// `removed`. Throws Error as check_removed() does for either, and then changes nothing.
+void update_masks(uint64_t stride, const MaskTableView& table, const RemovedView& last,
+                  const RemovedView& removed, uint8_t* records);
 
 // Records that are kept from batch to batch. Nearly all of a mask is ones in every sample, so
 // update() only sets back what the last batch cleared and clears what this one removes. It
@@ -87,9 +101,6 @@ class MaskArena {
   int64_t capacity() const { return capacity_; }
 
  private:
-  template <uint8_t kValue>
-  void set(const RemovedView& removed);
-
   const MaskLayout& layout_;
   const MaskTable& table_;
   int64_t capacity_;

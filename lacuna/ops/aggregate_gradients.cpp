@@ -73,7 +73,8 @@ void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const 
                      Parameter<Real>* grad_values) {
   using Acc = Parameter<Real>;
   std::fill_n(grad_values, graph.edge_count(), Acc(0));
-  const auto slices = make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), false);
+  const bool by_sample = !pass.types.empty() && pass.types.front().masks != nullptr;
+  const auto slices = make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
   if (slices.empty()) return;
   const size_t slab_size = size_t(pass.sources * slices.front().slab_columns);
   const Scratch<Acc> x_slab(slab_size), grad_slab(slab_size);
@@ -87,7 +88,7 @@ void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const 
     for_rows([&](int64_t begin, int64_t end) {
       pack(Pack<Real>{slice, source, nullptr, slab}, begin, end);
     });
-    fill_removed(slice, *pass.removed_sources, Acc(0), slab);
+    if (pass.removed_sources != nullptr) fill_removed(slice, *pass.removed_sources, Acc(0), slab);
   };
   // Slices one after another: the order in which an edge's parts are added does not depend on the
   // threads.
@@ -96,9 +97,15 @@ void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const 
     for (uint32_t t = 0; t < graph.type_count(); ++t) {
       if (t == 0 || pass.types[t].source != pass.types[t - 1].source)
         pack_kept(slice, pass.types[t].source, grad_slab.get());
-      const EdgeDot<Acc> args = {
-          slice,        graph.by_target(t), pass.index_bytes,
-          x_slab.get(), grad_slab.get(),    grad_values + graph.first_edge(t)};
+      const uint8_t* masks = pass.types[t].masks;
+      if (masks != nullptr) masks += uint64_t(slice.first_sample()) * pass.mask_stride;
+      const EdgeDot<Acc> args = {slice,
+                                 graph.by_target(t),
+                                 pass.index_bytes,
+                                 x_slab.get(),
+                                 grad_slab.get(),
+                                 masks,
+                                 grad_values + graph.first_edge(t)};
       for_rows([&](int64_t begin, int64_t end) { edge_dot(args, begin, end); });
     }
   }

@@ -17,14 +17,14 @@ void take_away_removed(const CsrView& by_source, const RemovedSets& removed, int
         degree[size_t(neighbour[k]) * size_t(batch) + size_t(b)] -= 1;
 }
 
-double scale_of(Reduce reduce, double degree) {
+}  // namespace
+
+double degree_scale(Reduce reduce, double degree) {
   if (degree == 0) return 0;
   if (reduce == Reduce::mean) return 1 / degree;
   if (reduce == Reduce::gcn) return 1 / std::sqrt(degree);
   return 1;
 }
-
-}  // namespace
 
 std::vector<double> kept_in_degrees(const GraphPlan& graph, uint32_t type,
                                     const RemovedSets& removed, int64_t batch) {
@@ -47,7 +47,7 @@ std::vector<std::vector<double>> degree_scales(const GraphPlan& graph, Reduce re
   parallel_for(graph.type_count(), threads, [&](uint64_t type) {
     std::vector<double>& scale = scales[type];
     scale = kept_in_degrees(graph, uint32_t(type), removed, batch);
-    for (double& element : scale) element = scale_of(reduce, element);
+    for (double& element : scale) element = degree_scale(reduce, element);
     if (reduce == Reduce::max)
       for (int64_t b = 0; b < batch; ++b)
         for (const uint32_t node : removed.of(b))

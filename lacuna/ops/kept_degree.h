@@ -13,8 +13,10 @@ namespace lacuna {
 std::vector<double> kept_in_degrees(const GraphPlan& graph, uint32_t type,
                                     const RemovedSets& removed, int64_t batch);
 
-// [T][N, B], 0 where the degree is 0:  mean 1/d, gcn 1/sqrt(d), max 1 (and 0 at removed nodes);
-// empty for sum.
+// What a degree is made into: mean 1/d, gcn 1/sqrt(d), max 1; 0 where it is 0.
+double degree_scale(Reduce reduce, double degree);
+
+// [T][N, B]: the scales of the kept degrees (max: 0 at removed nodes too); empty for sum.
 std::vector<std::vector<double>> degree_scales(const GraphPlan& graph, Reduce reduce,
                                                const RemovedSets& removed, int64_t batch,
                                                int threads);

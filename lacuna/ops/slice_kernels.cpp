@@ -243,6 +243,7 @@ HWY_ATTR void EdgeDotRows(const EdgeDot<Acc>& args, int64_t begin, int64_t end) 
   for (int64_t row = begin; row < end; ++row) {
     const Acc* b = args.row_slab + size_t(row) * kColumns;
     for (uint32_t k = args.csr.ptr[row]; k < args.csr.ptr[row + 1]; ++k) {
+      if (args.mask != nullptr && args.mask[args.csr.edge[k]] == 0) continue;
       const Acc* a = args.neighbour_slab + size_t(neighbour[k]) * kColumns;
       auto sum = hn::Mul(hn::Load(d, a), hn::Load(d, b));
       for (size_t c = kLanes; c < kColumns; c += kLanes)

@@ -103,6 +103,7 @@ struct EdgeDot {
   uint32_t index_bytes;
   const Acc* neighbour_slab;  // [sources, C]
   const Acc* row_slab;        // [rows, C]
+  const uint8_t* mask;        // [E] by edge, 0 = off (adds nothing), or null
   Acc* grad;                  // [E] by edge
 };
 template <class Acc>

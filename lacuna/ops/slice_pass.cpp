@@ -121,8 +121,9 @@ class SliceWorker {
       for (const uint32_t row : pass_.removed_rows->of(b)) visit(int64_t(row), b);
   }
 
+  // As if added to an empty sum: 0 + -0 is 0.
   static Acc self_term(const TypePass<Real>& type, int64_t at) {
-    return type.self ? *type.self * Acc(type.source[at]) : Acc(0);
+    return type.self ? Acc(0) + *type.self * Acc(type.source[at]) : Acc(0);
   }
 
   void rewrite_removed_rows(const TypePass<Real>& type) {

@@ -1,0 +1,56 @@
+// aggregate (aggregate.h) and its gradients on a GPU: same arguments, device pointers, same
+// meaning.
+//
+// Three ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which):
+//   slices   sums of bf16 where the graph has a SlicePlan: 16 columns of x at a time in shared
+//   memory, tensor cores add lines    other sums that fit: columns in shared memory, one pair of
+//   lanes a row gather   everything else: a warp a row, 16-byte reads of x through the L2 cache
+//
+// Sums are f32 (f64 for f64) in an order that the graph and its plan fix: the same bits in every
+// run. The ways differ in that order, so their results differ in rounding. No atomics touch a
+// result.
+//
+// A NaN or infinity in x reaches exactly the rows that sum it, on all three ways: where a sum of
+// the slices way is not finite, its rows are summed again term by term. The slices way keeps less
+// of very small numbers: terms lose what is below 2^-86 in absolute size.
+#pragma once
+
+#include "lacuna/ops/aggregate.h"
+#include "lacuna/ops/cuda_graph.h"
+
+namespace lacuna {
+
+struct CudaAggregateOptions {
+  Reduce reduce = Reduce::sum;
+  bool sum_types = false;
+};
+
+enum class CudaPath : uint8_t { slices, lines, gather };
+enum class CudaPass : uint8_t { forward, backward };
+// Which way a call takes on the current device.
+template <class Real>
+CudaPath aggregate_cuda_path(const CudaGraph& graph, const CudaAggregateOptions& options,
+                             CudaPass pass, int64_t batch, int64_t width, bool has_values);
+
+// Bytes of scratch memory that both passes need at most.
+template <class Real>
+uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const CudaAggregateOptions& options,
+                                  int64_t batch, int64_t width);
+
+//   x [N, B, H]    values [E]    eps [T]    out [T, N, B, H] or [N, B, H]    error [1]; values,
+//   eps, error may be null
+template <class Real>
+void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options, int64_t width,
+                    const Real* x, const CudaRemoved& removed, const Parameter<Real>* values,
+                    const Parameter<Real>* eps, Real* out, void* workspace, int32_t* error,
+                    CudaStream stream);
+
+template <class Real>
+void aggregate_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
+                             int64_t width, const Real* grad_out, const Real* x,
+                             const CudaRemoved& removed, const Parameter<Real>* values,
+                             const Parameter<Real>* eps, Real* grad_x, Parameter<Real>* grad_eps,
+                             Parameter<Real>* grad_values, void* workspace, int32_t* error,
+                             CudaStream stream);
+
+}  // namespace lacuna

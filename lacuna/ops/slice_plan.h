@@ -1,0 +1,114 @@
+// The graph, laid out by the host for the GPU's slice kernel (aggregate_slices.cu).
+//
+// The kernel keeps 16 bf16 columns of some nodes in shared memory, the slab, and sums from there. A
+// pass over the graph is a list of panels: a panel is one slab (the rows of one source that fit)
+// with the sums that read it.
+//   forward    sources: x alone, cut into tiles of nodes where it does not fit      output rows
+//   (type, target) backward   sources: grad_out of every type, each cut into tiles output rows
+//   (source node)
+//
+// Inside a panel a LINE is one output row; a CHUNK is 16 lines. For a chunk the distinct neighbours
+// of its lines are listed; a STEP gathers 32 of them and adds each to the lines that have it, by a
+// 16 x 32 matrix of bits. A neighbour that several lines share is gathered once, a long row is a
+// long chunk, and rows of different length cost no padding. A node's place in the slab is (group,
+// class 0..7), and slot k of a step only holds class k & 7: eight slots that are read together lie
+// in different banks of shared memory. Hubs are spread over the classes, and chunks are filled so
+// that classes are even and neighbours shared. A neighbour that a row has m times stands in m
+// slots.
+//
+// Steps are packed in UNITS of eight (1,024 bytes), chunks stand back to back, and TASKS are runs
+// of up to four chunks, about equally long except for the long chunks, which come first.
+//
+// A plan is one run of bytes with offsets and no pointers, as a GraphPlan, and depends on nothing
+// but the graph and the capacity: the same bytes on every machine and for every number of threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "lacuna/ops/graph_plan.h"
+
+namespace lacuna {
+
+struct SliceGeometry {
+  // Nodes a slab may hold; see slice_capacity(). Up to this many nodes a pass has one tile.
+  uint32_t capacity = 0;
+};
+// The nodes whose slab fits into shared memory of a block, `bytes` of it, in a graph of node_count
+// nodes.
+uint32_t slice_capacity(uint64_t bytes, uint32_t node_count);
+
+// Words of the plan's bytes, as the kernel reads them.
+namespace slice {
+
+inline constexpr uint32_t kLines = 16, kSlots = 32, kClasses = 8, kSteps = 8, kUnitBytes = 1024;
+inline constexpr uint32_t kGroupBytes = 256;  // a group: eight rows of 32 bytes, one a class
+inline constexpr uint16_t kChunkEnds = 0x8000,
+                          kTaskEnds = 0x4000;  // flags in an id, after this step
+inline constexpr uint16_t kNoNode = 0xffff;
+inline constexpr uint32_t kNoLine = 0xffffffff;
+
+struct Task {
+  uint32_t unit, chunk;  // the first ones
+};
+
+struct Panel {
+  uint32_t type;          // whose source: of the backward pass; 0 in the forward pass
+  uint32_t task0, task1;  // its tasks
+  uint32_t reserved;
+};
+
+struct Pass {
+  uint32_t panel_count, task_count, chunk_count, unit_count;
+  uint32_t slab_rows;     // of every panel, a multiple of 8; the last eight are zero, one a class
+  uint32_t output_types;  // T, or 1: output row = type * N + node
+  // Where these stand, in bytes from the start of the plan:
+  uint64_t
+      units;  // [unit_count + 1] of 1,024 bytes: 32 slots x 8 steps of u16 ids (group | flags),
+              // then 32 lanes x 16 bytes of membership bits; the last one is never used, but read
+  uint64_t tasks;  // [task_count] Task
+  uint64_t lines;  // [chunk_count + 2, 16] u32: node | type << 16, or kNoLine
+  uint64_t own;  // [chunk_count + 2, 16] u16: slab position of the line's own node, or the last (a
+                 // zero row)
+  uint64_t panels;   // [panel_count] Panel
+  uint64_t node_at;  // [panel_count, slab_rows] u16: slab position -> node, or kNoNode
+  uint64_t place;    // [panel_count, N] u16: node -> slab position, or kNoNode
+  uint64_t cost;     // [task_count] u32: about how long a task takes, for sharing tasks out
+  uint64_t gathers;  // slots of all steps
+  uint64_t edges;
+};
+
+}  // namespace slice
+
+class SlicePlan {
+ public:
+  // Throws Error for more than 65,535 nodes or types, or a capacity below 8. threads 0: all
+  // available.
+  static SlicePlan make(const GraphPlan& graph, const SliceGeometry& geometry, int threads = 0);
+  // Uses bytes that stay where they are (64-byte aligned, on the host); `owner` keeps them alive.
+  // Throws Error when they are not a slice plan of this version, are cut short, or refer outside of
+  // themselves.
+  static SlicePlan from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  uint32_t node_count() const;
+  uint32_t type_count() const;
+  uint64_t edge_count() const;
+  uint32_t capacity() const;
+  const slice::Pass& forward() const;
+  const slice::Pass& backward() const;
+  template <class T>
+  const T* at(uint64_t offset) const {
+    return reinterpret_cast<const T*>(bytes_.data() + offset);
+  }
+  // Throws Error when this plan is not of that graph (by counts).
+  void check_graph(const GraphPlan& graph) const;
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace lacuna

@@ -1,7 +1,292 @@
+// lacuna info PATH: what a directory is and what it holds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
 #include "cli/commands.h"
+#include "cli/terminal.h"
+#include "lacuna/screen/screen.h"
+#include "lacuna/screen/summary.h"
 
 namespace lacuna::cli {
+namespace {
 
-void add_info(CLI::App&) {}
+using Table = std::vector<std::vector<std::string>>;
+
+struct Options {
+  std::string path;
+  bool json = false, check = false;
+};
+
+std::string number(double value) { return fmt::format("{:.5g}", value); }
+
+// ---- for people
+
+std::string nodes_text(const HeteroGraph& graph, const ScreenSummary& summary) {
+  Table rows = {{"node type", "count", "features"}};
+  for (const auto& type : graph.node_types()) {
+    std::string features;
+    for (const auto& feature : type.features)
+      features += fmt::format("{}{} [{}]", features.empty() ? "" : ", ", feature.name,
+                              feature.values.shape()[1]);
+    rows.push_back({type.name, with_commas(type.size()), features});
+  }
+  return format_table(rows, {1}) +
+         fmt::format("isolated genes: {}\n", with_commas(summary.isolated_genes));
+}
+
+std::string edges_text(const ScreenSummary& summary) {
+  Table rows = {{"edge type", "count", "self loops", "in min", "median", "max", "out min", "median",
+                 "max", "values"}};
+  uint64_t total = 0;
+  for (const auto& edges : summary.edges) {
+    total += edges.count;
+    rows.push_back({edges.key, with_commas(edges.count), with_commas(edges.self_loops),
+                    with_commas(edges.in.min), number(edges.in.median), with_commas(edges.in.max),
+                    with_commas(edges.out.min), number(edges.out.median),
+                    with_commas(edges.out.max), fmt::format("{}", fmt::join(edges.values, ", "))});
+  }
+  if (rows.size() > 2) rows.push_back({"all", with_commas(total)});
+  return format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8});
+}
+
+std::string samples_text(const Screen& screen, const ScreenSummary& summary) {
+  std::string text =
+      fmt::format("samples: {}, which remove {} of the {} genes\n", with_commas(summary.samples),
+                  with_commas(summary.genes_removed), with_commas(screen.graph().genes().size()));
+  Table rows = {{"genes removed", "samples"}};
+  for (const auto& [genes, samples] : summary.removed_counts)
+    rows.push_back({std::to_string(genes), with_commas(samples)});
+  if (rows.size() > 1) text += format_table(rows, {0, 1});
+  return text;
+}
+
+std::vector<std::string> number_cells(const NumberSummary& numbers) {
+  if (numbers.count == 0) return {"0", with_commas(numbers.missing), "", "", "", ""};
+  return {with_commas(numbers.count), with_commas(numbers.missing), number(numbers.mean),
+          number(numbers.sd),         number(numbers.min),          number(numbers.max)};
+}
+
+std::string labels_text(const Screen& screen, const ScreenSummary& summary) {
+  if (summary.labels.empty()) return "no labels\n";
+  Table rows = {{"label", "measured", "missing", "mean", "sd", "min", "max"}};
+  for (size_t l = 0; l < summary.labels.size(); ++l) {
+    rows.push_back({screen.samples().label_names[l]});
+    const auto cells = number_cells(summary.labels[l]);
+    rows.back().insert(rows.back().end(), cells.begin(), cells.end());
+  }
+  return format_table(rows, {1, 2, 3, 4, 5, 6});
+}
+
+// The most frequent first; a few.
+std::string categories_text(const ColumnSummary& column) {
+  auto categories = column.categories;
+  std::stable_sort(categories.begin(), categories.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  constexpr size_t kShown = 3;
+  std::string text = fmt::format("{} categories: ", with_commas(categories.size()));
+  for (size_t i = 0; i < std::min(kShown, categories.size()); ++i)
+    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", categories[i].first,
+                        with_commas(categories[i].second));
+  return text + (categories.size() > kShown ? ", ..." : "");
+}
+
+std::string columns_text(const ScreenSummary& summary) {
+  Table rows = {{"column", "type", "missing", "what it holds"}};
+  for (const auto& column : summary.columns) {
+    const auto& numbers = column.numbers;
+    if (!column.categories.empty())
+      rows.push_back({column.name, std::string(name(column.dtype)), with_commas(column.unknown),
+                      categories_text(column)});
+    else
+      rows.push_back({column.name, std::string(name(column.dtype)), with_commas(numbers.missing),
+                      numbers.count == 0 ? "nothing"
+                                         : fmt::format("{} to {}, mean {}, sd {}",
+                                                       number(numbers.min), number(numbers.max),
+                                                       number(numbers.mean), number(numbers.sd))});
+  }
+  return rows.size() > 1 ? format_table(rows, {2}) : "no columns\n";
+}
+
+// "gene, seed 1": the manifest has the rest.
+std::string how_text(const Json& how) {
+  if (!how.is_object()) return "";
+  std::string text = how.value("by", "");
+  if (how.contains("column")) text += " " + how["column"].dump();
+  if (how.contains("seed")) text += ", seed " + how["seed"].dump();
+  return text;
+}
+
+std::string splits_text(const ScreenSummary& summary) {
+  Table rows = {{"split", "train", "validation", "test", "unused", "how"}};
+  for (const auto& split : summary.splits)
+    rows.push_back({split.name, with_commas(split.train), with_commas(split.validation),
+                    with_commas(split.test), with_commas(split.unused), how_text(split.how)});
+  return rows.size() > 1 ? format_table(rows, {1, 2, 3, 4}) : "no splits\n";
+}
+
+// Hundreds of blocks of samples are one line.
+std::string fingerprint_text(const Fingerprint& fingerprint) {
+  Table rows = {{"fingerprint", hex(fingerprint.value())}};
+  const Fingerprint blocks = fingerprint.only({"samples "});
+  bool blocks_shown = false;
+  for (const auto& part : fingerprint.parts()) {
+    const bool is_block = part.name.starts_with("samples ");
+    if (!is_block) rows.push_back({"  " + part.name, hex(part.hash)});
+    if (is_block && !blocks_shown)
+      rows.push_back(
+          {fmt::format("  samples ({} blocks)", blocks.parts().size()), hex(blocks.value())});
+    blocks_shown = blocks_shown || is_block;
+  }
+  return format_table(rows);
+}
+
+std::string screen_text(const Screen& screen, const ScreenSummary& summary) {
+  const Directory& directory = screen.directory();
+  const Json& manifest = directory.manifest();
+  std::string text =
+      fmt::format("{}: {}, version {}, {} in {} files\n", screen.path().string(),
+                  manifest.at("format").get<std::string>(), manifest.at("version").get<int>(),
+                  format_bytes(directory.bytes()), directory.files().size());
+  const Json made_by = manifest.value("made_by", Json());
+  if (made_by.is_object() && made_by.contains("command"))
+    text += fmt::format("made by: {}\n", made_by.at("command").get<std::string>());
+  text += "\n" + nodes_text(screen.graph(), summary);
+  text += "\n" + edges_text(summary);
+  text += "\n" + samples_text(screen, summary);
+  text += "\n" + labels_text(screen, summary);
+  text += "\n" + columns_text(summary);
+  text += "\n" + splits_text(summary);
+  text += "\n" + fingerprint_text(screen.fingerprint());
+  return text;
+}
+
+// ---- for machines
+
+Json to_json(const NumberSummary& numbers) {
+  Json json = {{"count", numbers.count}, {"missing", numbers.missing}};
+  if (numbers.count == 0) return json;
+  json["mean"] = numbers.mean;
+  json["sd"] = numbers.sd;
+  json["min"] = numbers.min;
+  json["max"] = numbers.max;
+  return json;
+}
+
+Json to_json(const DegreeSummary& degrees) {
+  return {{"min", degrees.min}, {"median", degrees.median}, {"max", degrees.max}};
+}
+
+Json nodes_json(const HeteroGraph& graph) {
+  Json nodes = Json::array();
+  for (const auto& type : graph.node_types()) {
+    Json features = Json::object();
+    for (const auto& feature : type.features) features[feature.name] = feature.values.shape()[1];
+    nodes.push_back({{"type", type.name}, {"count", type.size()}, {"features", features}});
+  }
+  return nodes;
+}
+
+Json edges_json(const ScreenSummary& summary) {
+  Json all = Json::array();
+  for (const auto& edges : summary.edges)
+    all.push_back({{"type", edges.key},
+                   {"count", edges.count},
+                   {"self_loops", edges.self_loops},
+                   {"in_degree", to_json(edges.in)},
+                   {"out_degree", to_json(edges.out)},
+                   {"values", edges.values}});
+  return all;
+}
+
+Json samples_json(const Screen& screen, const ScreenSummary& summary) {
+  Json removed = Json::object(), labels = Json::array(), columns = Json::array();
+  for (const auto& [genes, samples] : summary.removed_counts)
+    removed[std::to_string(genes)] = samples;
+  for (size_t l = 0; l < summary.labels.size(); ++l) {
+    labels.push_back({{"name", screen.samples().label_names[l]}});
+    labels.back().update(to_json(summary.labels[l]));
+  }
+  for (const auto& column : summary.columns) {
+    columns.push_back({{"name", column.name}, {"dtype", name(column.dtype)}});
+    if (column.categories.empty()) {
+      columns.back().update(to_json(column.numbers));
+      continue;
+    }
+    columns.back()["missing"] = column.unknown;
+    for (const auto& [category, count] : column.categories)
+      columns.back()["categories"].push_back({{"name", category}, {"count", count}});
+  }
+  return {{"count", summary.samples},
+          {"removed", removed},
+          {"genes_removed", summary.genes_removed},
+          {"labels", labels},
+          {"columns", columns}};
+}
+
+Json splits_json(const ScreenSummary& summary) {
+  Json splits = Json::array();
+  for (const auto& split : summary.splits)
+    splits.push_back({{"name", split.name},
+                      {"train", split.train},
+                      {"validation", split.validation},
+                      {"test", split.test},
+                      {"unused", split.unused},
+                      {"how", split.how}});
+  return splits;
+}
+
+Json screen_json(const Screen& screen, const ScreenSummary& summary, bool checked) {
+  const Json& manifest = screen.directory().manifest();
+  return {
+      {"path", screen.path().string()},
+      {"format", manifest.at("format")},
+      {"version", manifest.at("version")},
+      {"bytes", screen.directory().bytes()},
+      {"files", screen.directory().files().size()},
+      {"nodes", nodes_json(screen.graph())},
+      {"isolated_genes", summary.isolated_genes},
+      {"edges", edges_json(summary)},
+      {"samples", samples_json(screen, summary)},
+      {"splits", splits_json(summary)},
+      {"fingerprint",
+       {{"value", hex(screen.fingerprint().value())}, {"parts", screen.fingerprint().to_json()}}},
+      {"made_by", manifest.value("made_by", Json())},
+      {"checked", checked}};
+}
+
+void run(const Options& options) {
+  TerminalProgress progress;
+  const Screen screen = Screen::open(options.path);
+  if (options.check) screen.check(progress);
+  const ScreenSummary summary = summarise(screen, progress);
+  if (options.json) {
+    fmt::print("{}\n", screen_json(screen, summary, options.check).dump(2));
+    return;
+  }
+  fmt::print("{}", screen_text(screen, summary));
+  if (options.check)
+    fmt::print("\nchecked: every byte, index, code and fingerprint is as the manifest says\n");
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("info", "What a directory is and what it holds");
+  command->add_option("PATH", options->path, "A screen")->required();
+  command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
+  command->add_flag("--check", options->check,
+                    "Read every byte against its checksum and every index against its range");
+  command->footer(
+      "Examples:\n"
+      "  lacuna info demo\n"
+      "  lacuna info demo --check\n"
+      "  lacuna info demo --json | jq .samples.count");
+  command->callback([options] { run(*options); });
+}
 
 }  // namespace lacuna::cli

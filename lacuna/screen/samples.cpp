@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "lacuna/core/error.h"
@@ -110,6 +111,46 @@ uint64_t hash_column(const Column& column) {
   hasher.add(name(column.values.dtype()));
   hasher.add(column.values.bytes());
   return hasher.value();
+}
+
+Column label_column(const Samples& samples, uint64_t label) {
+  const auto values = samples.labels.as<float>();
+  std::vector<float> numbers(samples.size());
+  for (uint64_t s = 0; s < numbers.size(); ++s)
+    numbers[s] = values[s * samples.label_count() + label];
+  return {samples.label_names[label], Array::from(std::move(numbers)), {}};
+}
+
+Array make_ptr(std::vector<uint64_t> ptr) {
+  if (ptr.back() > 0xffffffffu) return Array::from(std::move(ptr));
+  return Array::from(std::vector<uint32_t>(ptr.begin(), ptr.end()));
+}
+
+// Rows of an array, whatever its type.
+Array take_rows(const Array& array, std::span<const uint64_t> rows) {
+  Shape shape = array.shape();
+  const uint64_t row_bytes = shape[0] == 0 ? 0 : array.bytes().size() / shape[0];
+  auto bytes = std::make_shared<std::vector<std::byte>>(row_bytes * rows.size());
+  std::byte* to = bytes->data();
+  for (const uint64_t row : rows) {
+    LACUNA_ASSERT(row < shape[0]);
+    to = std::copy_n(array.bytes().data() + row * row_bytes, row_bytes, to);
+  }
+  shape[0] = rows.size();
+  const std::byte* const data = bytes->data();
+  return Array(array.dtype(), std::move(shape), data, std::move(bytes));
+}
+
+template <class T>
+Array take_removed(const RemovedReader& reader, std::span<const uint64_t> chosen, uint64_t total) {
+  std::vector<T> genes;
+  genes.reserve(total);
+  std::vector<uint32_t> of_sample;
+  for (const uint64_t s : chosen) {
+    reader.read(s, of_sample);
+    genes.insert(genes.end(), of_sample.begin(), of_sample.end());
+  }
+  return Array::from(std::move(genes));
 }
 
 template <class T>
@@ -223,9 +264,7 @@ Samples SampleBuilder::finish() {
   samples.removed = gene_count_ <= 0x10000
                         ? Array::from(std::vector<uint16_t>(removed_.begin(), removed_.end()))
                         : Array::from(removed_);
-  samples.ptr = removed_.size() <= 0xffffffffu
-                    ? Array::from(std::vector<uint32_t>(ptr_.begin(), ptr_.end()))
-                    : Array::from(ptr_);
+  samples.ptr = make_ptr(std::move(ptr_));
   samples.labels =
       Array::from(std::move(labels_), labels == 1 ? Shape{count} : Shape{count, labels});
   samples.label_names = label_names_;
@@ -233,6 +272,52 @@ Samples SampleBuilder::finish() {
   labels_.clear();
   ptr_ = {0};
   return samples;
+}
+
+Column find_values(const Samples& samples, std::string_view name) {
+  constexpr std::string_view kColumn = "column:", kLabel = "label:";
+  const bool only_columns = name.starts_with(kColumn), only_labels = name.starts_with(kLabel);
+  const std::string_view bare = only_columns  ? name.substr(kColumn.size())
+                                : only_labels ? name.substr(kLabel.size())
+                                              : name;
+  const auto& columns = samples.columns;
+  const auto& labels = samples.label_names;
+  const auto column =
+      std::find_if(columns.begin(), columns.end(), [&](const Column& c) { return c.name == bare; });
+  const auto label = std::find(labels.begin(), labels.end(), bare);
+  const bool is_column = !only_labels && column != columns.end();
+  const bool is_label = !only_columns && label != labels.end();
+  if (is_column && is_label)
+    throw Error("'{}' is a column and a label; say column:{} or label:{}", bare, bare, bare);
+  if (is_column) return *column;
+  if (is_label) return label_column(samples, size_t(label - labels.begin()));
+  std::vector<std::string> there;
+  for (const auto& c : columns) there.push_back(c.name);
+  there.insert(there.end(), labels.begin(), labels.end());
+  throw Error("no column or label '{}'; there is {}", bare,
+              there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")));
+}
+
+Samples take_samples(const Samples& samples, std::span<const uint64_t> chosen) {
+  const RemovedReader reader(samples);
+  std::vector<uint64_t> ptr = {0};
+  ptr.reserve(chosen.size() + 1);
+  for (const uint64_t s : chosen) ptr.push_back(ptr.back() + reader.count(s));
+  const uint64_t total = ptr.back();
+  Samples taken;
+  taken.removed = samples.removed.dtype() == DType::u16
+                      ? take_removed<uint16_t>(reader, chosen, total)
+                      : take_removed<uint32_t>(reader, chosen, total);
+  taken.ptr = make_ptr(std::move(ptr));
+  taken.labels = take_rows(samples.labels, chosen);
+  taken.label_names = samples.label_names;
+  for (const auto& column : samples.columns)
+    taken.columns.push_back({column.name, take_rows(column.values, chosen), column.categories});
+  return taken;
+}
+
+Split take_samples(const Split& split, std::span<const uint64_t> chosen) {
+  return {split.name, take_rows(split.parts, chosen), split.how};
 }
 
 void check_layout(const Samples& samples) {

@@ -98,6 +98,14 @@ class SampleBuilder {
   std::vector<float> labels_;
 };
 
+// A column, or a label as a column of f32, by name: "sd", or "column:sd" and "label:sd" where both
+// have it. Throws Error, listing what there is.
+Column find_values(const Samples& samples, std::string_view name);
+
+// These samples, in this order; columns and labels come along. Types stay as they are.
+Samples take_samples(const Samples& samples, std::span<const uint64_t> chosen);
+Split take_samples(const Split& split, std::span<const uint64_t> chosen);
+
 // The checks of a screen. Layout: dtypes, shapes and names, and that ptr starts at 0 and ends where
 // removed does; reads two elements. Values: every place, index, code and part; reads everything.
 // Throw Error that names what is wrong.

@@ -1,0 +1,311 @@
+#include "lacuna/screen/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
+#include "lacuna/screen/sample_groups.h"
+
+namespace lacuna {
+namespace {
+
+constexpr std::array<std::pair<SplitBy, std::string_view>, 4> kWays = {
+    {{SplitBy::random, "random"},
+     {SplitBy::stratified, "stratified"},
+     {SplitBy::gene, "gene"},
+     {SplitBy::pair, "pair"}}};
+
+constexpr std::array<Part, 4> kParts = {Part::train, Part::validation, Part::test, Part::unused};
+
+void shuffle(std::vector<uint32_t>& items, Random& random) {
+  for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i)]);
+}
+
+std::array<double, 4> all_fractions(const std::array<double, 3>& given) {
+  double sum = 0;
+  for (const double fraction : given) {
+    if (!(fraction >= 0 && fraction <= 1))
+      throw UsageError("fraction {} of a split is not between 0 and 1", fraction);
+    sum += fraction;
+  }
+  if (sum > 1 + 1e-9)
+    throw UsageError("fractions {} add up to {}, more than 1", fmt::join(given, ", "), sum);
+  return {given[0], given[1], given[2], std::max(0.0, 1 - sum) < 1e-9 ? 0.0 : 1 - sum};
+}
+
+// A stratum for every sample: its category, or the bin of its number; unknown is the last one.
+std::vector<uint32_t> find_strata(const Column& column, uint32_t bins) {
+  const uint64_t count = column.values.size();
+  std::vector<uint32_t> strata(count);
+  if (column.is_category()) {
+    for (uint64_t s = 0; s < count; ++s)
+      strata[s] = column.code(s).value_or(uint32_t(column.categories.size()));
+    return strata;
+  }
+  std::vector<double> known;
+  for (uint64_t s = 0; s < count; ++s)
+    if (!std::isnan(column.number(s))) known.push_back(column.number(s));
+  std::sort(known.begin(), known.end());
+  std::vector<double> edges;  // the lowest value of bins 1, 2, ...
+  for (uint32_t b = 1; b < bins && !known.empty(); ++b)
+    edges.push_back(known[known.size() * b / bins]);
+  for (uint64_t s = 0; s < count; ++s) {
+    const double value = column.number(s);
+    const auto bin = std::upper_bound(edges.begin(), edges.end(), value) - edges.begin();
+    strata[s] = std::isnan(value) ? bins : uint32_t(bin);
+  }
+  return strata;
+}
+
+// Groups in random order, stratum after stratum, each to the part that is furthest behind its
+// fraction of the samples dealt so far: every run of samples, so every stratum, is shared out.
+std::vector<uint8_t> deal(SampleGroups& groups, const std::vector<uint32_t>& strata,
+                          const std::array<double, 4>& fractions, uint64_t seed) {
+  const uint64_t count = strata.size();
+  std::vector<uint32_t> sizes(count), order;
+  for (uint32_t s = 0; s < count; ++s) {
+    const uint32_t root = groups.root(s);
+    if (sizes[root]++ == 0) order.push_back(root);
+  }
+  Random random(seed);
+  shuffle(order, random);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return strata[a] < strata[b]; });
+  std::vector<uint8_t> parts(count);
+  std::array<uint64_t, 4> dealt = {};
+  uint64_t total = 0;
+  for (const uint32_t group : order) {
+    total += sizes[group];
+    size_t best = 0;
+    double most_wanting = -INFINITY;
+    for (size_t p = 0; p < 4; ++p) {
+      const double wanting = fractions[p] * double(total) - double(dealt[p]);
+      if (fractions[p] > 0 && wanting > most_wanting) {
+        most_wanting = wanting;
+        best = p;
+      }
+    }
+    dealt[best] += sizes[group];
+    parts[group] = uint8_t(kParts[best]);
+  }
+  for (uint32_t s = 0; s < count; ++s) parts[s] = parts[groups.root(s)];
+  return parts;
+}
+
+// ---- by gene
+
+// Samples of every gene, one gene after another.
+struct SamplesOfGenes {
+  std::vector<uint64_t> ptr;      // [genes + 1]
+  std::vector<uint32_t> samples;  // [ptr[genes]]
+
+  SamplesOfGenes(GeneSets& sets, uint32_t gene_count) : ptr(gene_count + 1) {
+    for (uint64_t s = 0; s < sets.size(); ++s)
+      for (const uint32_t gene : sets.read(s)) ++ptr[gene + 1];
+    std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
+    samples.resize(ptr.back());
+    std::vector<uint64_t> next(ptr.begin(), ptr.end() - 1);
+    for (uint64_t s = 0; s < sets.size(); ++s)
+      for (const uint32_t gene : sets.read(s)) samples[next[gene]++] = uint32_t(s);
+  }
+  std::span<const uint32_t> of(uint32_t gene) const {
+    return {samples.data() + ptr[gene], ptr[gene + 1] - ptr[gene]};
+  }
+};
+
+// Holds genes out, in the given order, until `wanted` training samples have become `part`: first
+// those that fit, then, where that leaves it nearer to what was wanted, the one that exceeds it
+// least. Returns how many genes.
+uint64_t hold_out_genes(const SamplesOfGenes& all, const std::vector<uint32_t>& order, Part part,
+                        uint64_t wanted, std::vector<uint8_t>& parts) {
+  const auto still_training = [&](uint32_t gene) {
+    const auto samples = all.of(gene);
+    return uint64_t(std::count_if(samples.begin(), samples.end(),
+                                  [&](uint32_t s) { return Part(parts[s]) == Part::train; }));
+  };
+  const auto hold_out = [&](uint32_t gene) {
+    for (const uint32_t s : all.of(gene))
+      if (Part(parts[s]) == Part::train) parts[s] = uint8_t(part);
+  };
+  uint64_t taken = 0, genes = 0;
+  for (const uint32_t gene : order) {
+    const uint64_t more = still_training(gene);
+    if (more == 0 || taken + more > wanted) continue;
+    hold_out(gene);
+    taken += more;
+    ++genes;
+  }
+  std::optional<uint32_t> smallest;
+  uint64_t fewest = 2 * (wanted - taken);  // from here on it would be further off
+  for (const uint32_t gene : order) {
+    const uint64_t more = still_training(gene);
+    if (more == 0 || more >= fewest) continue;
+    smallest = gene;
+    fewest = more;
+  }
+  if (smallest) hold_out(*smallest);
+  return genes + (smallest ? 1 : 0);
+}
+
+std::vector<uint8_t> split_by_gene(const Screen& screen, const std::array<double, 4>& fractions,
+                                   uint64_t seed, Json& how) {
+  GeneSets sets(screen);
+  const uint32_t gene_count = screen.graph().genes().size();
+  const SamplesOfGenes all(sets, gene_count);
+  const uint64_t count = sets.size();
+  Random random(seed);
+  std::vector<uint32_t> order(gene_count);
+  std::iota(order.begin(), order.end(), 0u);
+  shuffle(order, random);
+  std::vector<uint8_t> parts(count, uint8_t(Part::train));
+  const auto wanted = [&](size_t part) {
+    return uint64_t(std::llround(fractions[part] * double(count)));
+  };
+  how["test_genes"] = hold_out_genes(all, order, Part::test, wanted(2), parts);
+  how["validation_genes"] = hold_out_genes(all, order, Part::validation, wanted(1), parts);
+  if (fractions[3] == 0) return parts;
+  std::vector<uint32_t> training;
+  for (uint32_t s = 0; s < count; ++s)
+    if (Part(parts[s]) == Part::train) training.push_back(s);
+  shuffle(training, random);
+  for (size_t i = wanted(0); i < training.size(); ++i) parts[training[i]] = uint8_t(Part::unused);
+  return parts;
+}
+
+// ----
+
+void check_options(const DrawOptions& options) {
+  if (options.by == SplitBy::stratified && options.column.empty())
+    throw UsageError("a stratified split needs a column or a label to stratify by");
+  if (options.by == SplitBy::stratified && options.bins < 2)
+    throw UsageError("{} bins do not stratify; use at least 2", options.bins);
+  if ((options.by == SplitBy::random || options.by == SplitBy::gene) && !options.column.empty())
+    throw UsageError("a split by {} uses no column, but '{}' was given", name(options.by),
+                     options.column);
+}
+
+std::vector<uint8_t> split_by_groups(const Screen& screen, const DrawOptions& options,
+                                     const std::array<double, 4>& fractions) {
+  const uint64_t count = screen.samples().size();
+  SampleGroups groups(count);
+  std::vector<uint32_t> strata(count);
+  if (options.repeats_together) unite_repeats(screen, groups);
+  if (options.by == SplitBy::stratified)
+    strata = find_strata(find_values(screen.samples(), options.column), options.bins);
+  if (options.by == SplitBy::pair && options.column.empty()) unite_query_pairs(screen, groups);
+  if (options.by == SplitBy::pair && !options.column.empty()) {
+    const Column column = find_values(screen.samples(), options.column);
+    if (!column.is_category())
+      throw Error("column '{}' holds numbers; a split by pair needs categories", options.column);
+    unite_categories(column, groups);
+  }
+  return deal(groups, strata, fractions, options.seed);
+}
+
+Json count_parts(const std::vector<uint8_t>& parts) {
+  Json counts;
+  for (const Part part : kParts)
+    counts[std::string(name(part))] = std::count(parts.begin(), parts.end(), uint8_t(part));
+  return counts;
+}
+
+void check_not_empty(const Json& counts, const std::array<double, 4>& fractions, SplitBy by) {
+  for (size_t p = 0; p < 3; ++p)
+    if (fractions[p] > 0 && counts[std::string(name(kParts[p]))] == 0)
+      throw Error(
+          "no sample is left for {} in a split by {}: the samples hang together too much "
+          "or are too few; change the fractions or split in another way",
+          name(kParts[p]), name(by));
+}
+
+}  // namespace
+
+std::string_view name(SplitBy by) {
+  for (const auto& [way, word] : kWays)
+    if (way == by) return word;
+  LACUNA_ASSERT(false);
+  return {};
+}
+
+SplitBy split_by_from_name(std::string_view name) {
+  for (const auto& [way, word] : kWays)
+    if (word == name) return way;
+  throw UsageError("'{}' is no way to split; use random, stratified, gene or pair", name);
+}
+
+Split draw_split(const Screen& screen, std::string name, const DrawOptions& options) {
+  check_options(options);
+  const auto fractions = all_fractions(options.fractions);
+  if (screen.samples().size() > UINT32_MAX)
+    throw Error("a split of more than 2^32 samples is not supported; draw it of a subset");
+  Json how = {
+      {"by", lacuna::name(options.by)}, {"seed", options.seed}, {"fractions", options.fractions}};
+  if (!options.column.empty()) how["column"] = options.column;
+  if (options.by == SplitBy::stratified) how["bins"] = options.bins;
+  if (options.by != SplitBy::gene) how["repeats_together"] = options.repeats_together;
+  std::vector<uint8_t> parts = options.by == SplitBy::gene
+                                   ? split_by_gene(screen, fractions, options.seed, how)
+                                   : split_by_groups(screen, options, fractions);
+  how["counts"] = count_parts(parts);
+  check_not_empty(how["counts"], fractions, options.by);
+  return {std::move(name), Array::from(std::move(parts)), std::move(how)};
+}
+
+Split imported_split(std::string name, const SplitLists& lists, uint64_t sample_count, Json how) {
+  std::vector<uint8_t> parts(sample_count, uint8_t(Part::unused));
+  const auto assign = [&](const std::vector<uint64_t>& list, Part part) {
+    for (const uint64_t sample : list) {
+      if (sample >= sample_count)
+        throw Error("split '{}' puts sample {} into {}, but there are {} samples (from 0)", name,
+                    sample, lacuna::name(part), sample_count);
+      if (Part(parts[sample]) != Part::unused && Part(parts[sample]) != part)
+        throw Error("split '{}' puts sample {} into {} and {}", name, sample,
+                    lacuna::name(Part(parts[sample])), lacuna::name(part));
+      parts[sample] = uint8_t(part);
+    }
+  };
+  assign(lists.train, Part::train);
+  assign(lists.validation, Part::validation);
+  assign(lists.test, Part::test);
+  how["counts"] = count_parts(parts);
+  return {std::move(name), Array::from(std::move(parts)), std::move(how)};
+}
+
+Split split_from_json(const Screen& screen, std::string name, const fs::path& file) {
+  SplitLists lists;
+  try {
+    const Json json = Json::parse(read_text(file));
+    if (!json.is_object()) throw Error("not an object of lists: train, validation, test");
+    for (const auto& [key, list] : json.items()) {
+      const Part part = part_from_name(key);
+      if (!list.is_array()) throw Error("'{}' is not a list of sample numbers", key);
+      if (part == Part::unused) continue;
+      auto& to = part == Part::train        ? lists.train
+                 : part == Part::validation ? lists.validation
+                                            : lists.test;
+      for (const auto& sample : list) {
+        if (!sample.is_number_unsigned())
+          throw Error("{} in '{}' is not the number of a sample", sample.dump(), key);
+        to.push_back(sample.get<uint64_t>());
+      }
+    }
+    Json how = {{"by", "import"},
+                {"source",
+                 {{"path", file.string()},
+                  {"bytes", fs::file_size(file)},
+                  {"xxh3", hex(hash_file(file))}}}};
+    return imported_split(std::move(name), lists, screen.samples().size(), std::move(how));
+  } catch (const Json::parse_error& error) {
+    throw Error("{}: not valid JSON near byte {}", file.string(), error.byte);
+  } catch (const Error& error) {
+    const std::string_view words = error.what();
+    if (words.starts_with(file.string())) throw;
+    throw Error("{}: {}", file.string(), words);
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,67 @@
+// Splits into training, validation and test: a part for every sample, as a pure function of the
+// samples, the options and the seed.
+//
+//   random      samples at random.
+//   stratified  at random within strata, so that each part has its share of every stratum: the
+//               categories of a column (unknown is one more), or bins of equal size of a column of
+//               numbers or of a label (missing is one more).
+//   gene        some genes are held out for test, some for validation. A sample that removes a test
+//               gene is test, whatever else it removes; of the others, one that removes a
+//               validation gene is validation; the rest is training. So every test sample has a
+//               gene that neither training nor validation ever removes, and every validation sample
+//               has one that training never removes. No sample is lost; wild types train.
+//   pair        query pairs are held out. The query pair of a sample is the pair of its genes that
+//               the most samples of the screen remove together (of equals, the pair of the lowest
+//               indices). A pair that is some sample's query pair is removed, in whatever role, by
+//               samples of one part only. Other pairs of a test sample (a query gene and an array
+//               gene) may occur in training. Samples of fewer than two genes are dealt out at
+//               random. With a column of categories, its categories are the query pairs: all
+//               samples of a category lie in one part, samples of unknown category at random.
+//
+// Repeats: samples that remove the same set of genes always go to the same part, else a test
+// label could be looked up in training. Where repeats differ in more than chance (one genotype in
+// many media) they can be drawn apart: random, stratified and pair with a column; the rest keep
+// them together by what they are.
+//
+// Fractions are of samples. What they leave of 1 is unused. Groups go where most is wanting, so the
+// counts differ from the fractions by less than one sample (random and stratified without repeats)
+// or about one group; the true counts are in Split::how. Error where a part that was asked for
+// would be empty.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lacuna/screen/screen.h"
+
+namespace lacuna {
+
+enum class SplitBy { random, stratified, gene, pair };
+std::string_view name(SplitBy by);
+SplitBy split_by_from_name(std::string_view name);
+
+struct DrawOptions {
+  SplitBy by = SplitBy::random;
+  std::array<double, 3> fractions = {0.8, 0.1, 0.1};  // train, validation, test; together at most 1
+  uint64_t seed = 0;
+  std::string column = {};  // stratified: a column or a label; pair: a column, or none
+  uint32_t bins = 10;       // stratified by numbers
+  bool repeats_together = true;
+};
+
+// Throws UsageError for options that cannot work, Error where the samples do not allow the split.
+Split draw_split(const Screen& screen, std::string name, const DrawOptions& options);
+
+// A split that was drawn elsewhere, as lists of sample numbers; samples in no list are unused.
+// Throws Error for a number that is no sample or is in two lists.
+struct SplitLists {
+  std::vector<uint64_t> train, validation, test;
+};
+Split imported_split(std::string name, const SplitLists& lists, uint64_t sample_count, Json how);
+// {"train": [...], "val" or "validation": [...], "test": [...]}, numbers of samples of this screen.
+Split split_from_json(const Screen& screen, std::string name, const fs::path& file);
+
+}  // namespace lacuna

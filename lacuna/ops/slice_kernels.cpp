@@ -58,7 +58,20 @@ HWY_ATTR void Pack_(const Pack<Real>& args, int64_t begin, int64_t end) {
   }
 }
 
-// Writes a finished row; `stream` only for whole cache lines.
+// `stream` writes past the caches, where whole cache lines are copied.
+HWY_INLINE void CopyBytes(const void* HWY_RESTRICT from, size_t bytes, void* HWY_RESTRICT to,
+                          bool stream) {
+  if (stream && bytes % kCacheLine == 0 && reinterpret_cast<uintptr_t>(to) % kCacheLine == 0) {
+    const Tag<uint8_t> d;
+    for (size_t i = 0; i < bytes; i += hn::Lanes(d))
+      hn::Stream(hn::LoadU(d, static_cast<const uint8_t*>(from) + i), d,
+                 static_cast<uint8_t*>(to) + i);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+// Writes a finished row.
 template <class Real, class Acc>
 HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_RESTRICT out,
                          bool stream) {
@@ -69,15 +82,7 @@ HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_
   } else {
     for (int64_t c = 0; c < s.count; ++c) rounded[c] = Real(row[c]);
   }
-  const size_t bytes = size_t(s.count) * sizeof(Real);
-  if (stream && bytes % kCacheLine == 0 && reinterpret_cast<uintptr_t>(out) % kCacheLine == 0) {
-    const Tag<uint8_t> d;
-    const auto* source = reinterpret_cast<const uint8_t*>(from);
-    for (size_t i = 0; i < bytes; i += hn::Lanes(d))
-      hn::Stream(hn::Load(d, source + i), d, reinterpret_cast<uint8_t*>(out) + i);
-  } else {
-    std::memcpy(out, from, bytes);
-  }
+  CopyBytes(from, size_t(s.count) * sizeof(Real), out, stream);
 }
 
 enum class Step { sum, values, mask, mask_values, maximum };
@@ -265,6 +270,13 @@ HWY_ATTR void EdgeDot_(const EdgeDot<Acc>& args, int64_t begin, int64_t end) {
 }
 
 template <class Real>
+HWY_ATTR void RepeatRow_(const Real* row, int64_t width, int64_t copies, Real* out) {
+  for (int64_t i = 0; i < copies; ++i)
+    CopyBytes(row, size_t(width) * sizeof(Real), out + i * width, true);
+  hwy::FlushStream();
+}
+
+template <class Real>
 HWY_ATTR double Dot_(const Real* a, const Real* b, int64_t count) {
   using Acc = Parameter<Real>;
   constexpr int64_t kSums = 32;
@@ -281,22 +293,25 @@ HWY_ATTR double Dot_(const Real* a, const Real* b, int64_t count) {
 }  // namespace
 
 // Highway's dispatch tables hold plain functions: one a dtype.
-#define LACUNA_KERNELS(Name, Real)                                                       \
-  HWY_ATTR void Pack##Name(const Pack<Real>& args, int64_t begin, int64_t end) {         \
-    Pack_(args, begin, end);                                                             \
-  }                                                                                      \
-  HWY_ATTR void Walk##Name(const Walk<Real>& args, int64_t begin, int64_t end) {         \
-    Walk_(args, begin, end);                                                             \
-  }                                                                                      \
-  HWY_ATTR void Unpack##Name(const Slice& slice, const Parameter<Real>* slab, Real* out, \
-                             int64_t begin, int64_t end) {                               \
-    Unpack_(slice, slab, out, begin, end);                                               \
-  }                                                                                      \
-  HWY_ATTR void ScatterMax##Name(const ScatterMax<Real>& args, int64_t rows) {           \
-    ScatterMax_(args, rows);                                                             \
-  }                                                                                      \
-  HWY_ATTR double Dot##Name(const Real* a, const Real* b, int64_t count) {               \
-    return Dot_(a, b, count);                                                            \
+#define LACUNA_KERNELS(Name, Real)                                                           \
+  HWY_ATTR void Pack##Name(const Pack<Real>& args, int64_t begin, int64_t end) {             \
+    Pack_(args, begin, end);                                                                 \
+  }                                                                                          \
+  HWY_ATTR void Walk##Name(const Walk<Real>& args, int64_t begin, int64_t end) {             \
+    Walk_(args, begin, end);                                                                 \
+  }                                                                                          \
+  HWY_ATTR void Unpack##Name(const Slice& slice, const Parameter<Real>* slab, Real* out,     \
+                             int64_t begin, int64_t end) {                                   \
+    Unpack_(slice, slab, out, begin, end);                                                   \
+  }                                                                                          \
+  HWY_ATTR void ScatterMax##Name(const ScatterMax<Real>& args, int64_t rows) {               \
+    ScatterMax_(args, rows);                                                                 \
+  }                                                                                          \
+  HWY_ATTR void RepeatRow##Name(const Real* row, int64_t width, int64_t copies, Real* out) { \
+    RepeatRow_(row, width, copies, out);                                                     \
+  }                                                                                          \
+  HWY_ATTR double Dot##Name(const Real* a, const Real* b, int64_t count) {                   \
+    return Dot_(a, b, count);                                                                \
   }
 LACUNA_KERNELS(F32, float)
 LACUNA_KERNELS(BF16, BFloat16)
@@ -321,6 +336,7 @@ namespace lacuna {
   HWY_EXPORT(Walk##Name);                                                                \
   HWY_EXPORT(Unpack##Name);                                                              \
   HWY_EXPORT(ScatterMax##Name);                                                          \
+  HWY_EXPORT(RepeatRow##Name);                                                           \
   HWY_EXPORT(Dot##Name);                                                                 \
   template <>                                                                            \
   void pack(const Pack<Real>& args, int64_t begin, int64_t end) {                        \
@@ -338,6 +354,10 @@ namespace lacuna {
   template <>                                                                            \
   void scatter_max(const ScatterMax<Real>& args, int64_t rows) {                         \
     HWY_DYNAMIC_DISPATCH(ScatterMax##Name)(args, rows);                                  \
+  }                                                                                      \
+  template <>                                                                            \
+  void repeat_row(const Real* row, int64_t width, int64_t copies, Real* out) {           \
+    HWY_DYNAMIC_DISPATCH(RepeatRow##Name)(row, width, copies, out);                      \
   }                                                                                      \
   template <>                                                                            \
   double dot(const Real* a, const Real* b, int64_t count) {                              \

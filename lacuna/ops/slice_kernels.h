@@ -109,6 +109,10 @@ struct EdgeDot {
 template <class Acc>
 void edge_dot(const EdgeDot<Acc>& args, int64_t begin, int64_t end);
 
+// out[i] = row for i below copies, past the caches where the lines allow it.
+template <class Real>
+void repeat_row(const Real* row, int64_t width, int64_t copies, Real* out);  // out [copies, width]
+
 // The dot product of two rows, in a fixed order.
 template <class Real>
 double dot(const Real* a, const Real* b, int64_t count);

@@ -4,8 +4,9 @@
 
 #include <chrono>
 #include <functional>
-#include <random>
 #include <string>
+
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 
@@ -181,8 +182,8 @@ TEST(Loader, AnExceptionAheadDoesNotDisturb) {
 }
 
 TEST(Loader, StopsCleanlyAtAnyMoment) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
     const auto dawdle = [](std::span<const uint64_t> samples) {
@@ -225,8 +226,8 @@ TEST(Loader, StopEndsLoadingWithoutThreadsToo) {
 }
 
 TEST(LoaderState, ResumesAnywhereAndTwice) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 60; ++i) {
     const uint64_t samples = 1 + random.below(300);

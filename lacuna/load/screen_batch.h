@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lacuna/core/dtype.h"
-#include "lacuna/screen/screen.h"
+#include "lacuna/screen/samples.h"
 
 namespace lacuna {
 

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <random>
 #include <string>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/testing.h"
 #include "lacuna/load/loader.h"
 
 namespace lacuna {
@@ -100,8 +100,8 @@ void expect_batch(const ScreenBatch& batch, const Truth& truth,
 }
 
 TEST(ScreenBatch, HoldsWhatTheScreenSays) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 40; ++i) {
     const Truth truth = random_truth(200, 1 + i % 3, random);
@@ -131,8 +131,8 @@ TEST(ScreenBatch, HoldsWhatTheScreenSays) {
 }
 
 TEST(ScreenBatch, AnEpochVisitsThePartOnce) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
   Random random(seed);
   const Truth truth = random_truth(500, 1, random);
   std::vector<uint8_t> parts(500);

@@ -1,0 +1,10 @@
+// What `lacuna bench` can measure: one file each, cli/bench_<name>.cpp.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lacuna::cli {
+
+void add_bench_loader(CLI::App& bench);
+
+}  // namespace lacuna::cli

@@ -1,7 +1,9 @@
 // The two ways things go wrong.
 //
-//   throw Error("sample {} removes gene index {}, but the screen has {} genes", ...);   the user's
-//   mistake, or the world's LACUNA_ASSERT(ptr.back() == removed.size()); ours
+// The user's mistake, or the world's:
+//   throw Error("sample {} removes gene index {}, but the screen has {} genes", ...);
+// Ours:
+//   LACUNA_ASSERT(ptr.back() == removed.size());
 //
 // An Error's message is one line that names the culprit and says what to do; the program prints it
 // after "error: " and exits with 1. A UsageError is a call that could never have worked (exit 2).

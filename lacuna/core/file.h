@@ -65,7 +65,7 @@ void sync_directory(const fs::path& directory);
 // XXH3 of the whole file, read in pieces (memory stays flat); `heard` is told the bytes read so
 // far.
 uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard = {});
-uint64_t free_disk_bytes(
-    const fs::path& path);  // on the file system that holds path, for this user
+// On the file system that holds path, for this user.
+uint64_t free_disk_bytes(const fs::path& path);
 
 }  // namespace lacuna

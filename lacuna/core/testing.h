@@ -1,12 +1,21 @@
-// For tests only: a fresh seed for every run, so that random tests meet new cases each time.
+// For tests only: a fresh seed for every run, a directory that is gone when the test is, and the
+// words of an Error.
 //
 //   const uint64_t seed = fresh_seed();
 //   SCOPED_TRACE(seed);   // a failure prints it; LACUNA_TEST_SEED=<seed> repeats the case
 #pragma once
 
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
 #include <cstdint>
-#include <cstdlib>
+#include <fstream>
 #include <random>
+#include <string>
+#include <string_view>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/file.h"
 
 namespace lacuna {
 
@@ -15,5 +24,52 @@ inline uint64_t fresh_seed() {
   std::random_device device;
   return uint64_t(device()) << 32 | device();
 }
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (fs::temp_directory_path() / "lacuna-test-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw_errno(name, "cannot create");
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+// Without a flush to the disk: tests write thousands of files.
+inline void write_file(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  ASSERT_TRUE(file.flush()) << path;
+}
+
+// What f() throws as an Error; a test that expects one fails when there is none.
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    const std::string words = error.what();
+    EXPECT_EQ(words.find('\n'), words.npos) << "a message is one line: " << words;
+    return words;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return {};
+}
+
+// EXPECT_ERROR(expression, "words"): it throws an Error that has these words.
+#define EXPECT_ERROR(expression, words)                                                     \
+  EXPECT_NE(::lacuna::error_of([&] { (void)(expression); }).find(words), std::string::npos) \
+      << "said: " << ::lacuna::error_of([&] { (void)(expression); })
 
 }  // namespace lacuna

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -125,8 +127,11 @@ Pool*& pool_pointer() {
 
 int available_threads() {
   if (const char* text = std::getenv("LACUNA_THREADS")) {
-    const int asked = std::atoi(text);
-    if (asked < 1) throw Error("LACUNA_THREADS is '{}'; set it to a number from 1", text);
+    const char* const end = text + std::strlen(text);
+    int asked = 0;
+    const auto [rest, error] = std::from_chars(text, end, asked);
+    if (error != std::errc() || rest != end || asked < 1)
+      throw Error("LACUNA_THREADS is '{}'; set it to a number from 1", text);
     return asked;
   }
   return std::min(threads_by_affinity(), threads_by_quota());

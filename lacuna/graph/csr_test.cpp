@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "lacuna/core/error.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/csr.h"
 #include "lacuna/graph/removal.h"

@@ -3,24 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "lacuna/core/error.h"
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<std::string> numbered(uint32_t count) {
   std::vector<std::string> names;
@@ -65,11 +53,9 @@ TEST(HeteroGraph, TakesEveryUnsignedIndexType) {
     EXPECT_THAT(edges.sources(), ElementsAre(0, 1));
     EXPECT_THAT(edges.targets(), ElementsAre(2, 2));
   }
-  EXPECT_THAT(
-      error_of([&] {
-        graph.add_edges("gene", "d", "gene", Array::from(std::vector<int32_t>{0, 1}, {2, 1}));
-      }),
-      HasSubstr("edges of type 'gene.d.gene' are i32; they must be u8, u16 or u32"));
+  EXPECT_ERROR(
+      graph.add_edges("gene", "d", "gene", Array::from(std::vector<int32_t>{0, 1}, {2, 1})),
+      "edges of type 'gene.d.gene' are i32; they must be u8, u16 or u32");
 }
 
 TEST(HeteroGraph, EmptyTypesAreTypes) {
@@ -83,14 +69,10 @@ TEST(HeteroGraph, EmptyTypesAreTypes) {
 
 TEST(HeteroGraph, ErrorNamesTheEdgeOutside) {
   HeteroGraph graph = two_types();
-  EXPECT_THAT(error_of([&] {
-                graph.add_edges("gene", "p", "gene", pairs({0, 3, 1, 1}));
-              }),
-              HasSubstr("edge 1 of type 'gene.p.gene' has source index 3, but there are 3 nodes"));
-  EXPECT_THAT(error_of([&] {
-                graph.add_edges("gene", "r", "reaction", pairs({0, 300}));
-              }),
-              HasSubstr("edge 0 of type 'gene.r.reaction' has target index 300"));
+  EXPECT_ERROR(graph.add_edges("gene", "p", "gene", pairs({0, 3, 1, 1})),
+               "edge 1 of type 'gene.p.gene' has source index 3, but there are 3 nodes");
+  EXPECT_ERROR(graph.add_edges("gene", "r", "reaction", pairs({0, 300})),
+               "edge 0 of type 'gene.r.reaction' has target index 300");
   EXPECT_TRUE(graph.edge_types().empty());  // what was refused is not there
 }
 
@@ -99,24 +81,21 @@ TEST(HeteroGraph, ErrorsNameWhatIsWrong) {
   graph.add_edges("gene", "p", "gene", pairs({0, 1}));
   const auto values = [](std::vector<float> v) { return Array::from(std::move(v)); };
   const auto add = [&](std::string name, Array edges, std::vector<EdgeValue> v = {}) {
-    return error_of([&] { graph.add_edges("gene", name, "gene", edges, v); });
+    graph.add_edges("gene", name, "gene", edges, v);
   };
-  EXPECT_THAT(add("p", pairs({0, 1})), HasSubstr("'gene.p.gene' is already in the graph"));
-  EXPECT_THAT(add("a/b", pairs({0, 1})), HasSubstr("edge type 'a/b' cannot name a file"));
-  EXPECT_THAT(add("", pairs({0, 1})), HasSubstr("edge type '' cannot name a file"));
-  EXPECT_THAT(add("q", Array::from(std::vector<uint8_t>{0, 1})), HasSubstr("have shape [2]"));
-  EXPECT_THAT(add("q", pairs({0, 1}), {{"w", values({1, 2})}}),
-              HasSubstr("value 'w' of edge type 'gene.q.gene' is f32 [2]; it must be f32 [1]"));
-  EXPECT_THAT(add("q", pairs({0, 1}), {{"w", values({1})}, {"w", values({1})}}),
-              HasSubstr("two values named 'w'"));
-  EXPECT_THAT(error_of([&] { graph.add_nodes("gene", Names()); }),
-              HasSubstr("node type 'gene' is already"));
-  EXPECT_THAT(error_of([&] {
-                graph.add_edges("gene", "q", "protein", pairs({0, 1}));
-              }),
-              HasSubstr("no nodes of type 'protein'; it has: gene, reaction"));
-  EXPECT_THAT(error_of([&] { graph.edges("gene.q.gene"); }), HasSubstr("it has: gene.p.gene"));
-  EXPECT_THAT(error_of([&] { HeteroGraph().genes(); }), HasSubstr("it has: none"));
+  EXPECT_ERROR(add("p", pairs({0, 1})), "'gene.p.gene' is already in the graph");
+  EXPECT_ERROR(add("a/b", pairs({0, 1})), "edge type 'a/b' cannot name a file");
+  EXPECT_ERROR(add("", pairs({0, 1})), "edge type '' cannot name a file");
+  EXPECT_ERROR(add("q", Array::from(std::vector<uint8_t>{0, 1})), "have shape [2]");
+  EXPECT_ERROR(add("q", pairs({0, 1}), {{"w", values({1, 2})}}),
+               "value 'w' of edge type 'gene.q.gene' is f32 [2]; it must be f32 [1]");
+  EXPECT_ERROR(add("q", pairs({0, 1}), {{"w", values({1})}, {"w", values({1})}}),
+               "two values named 'w'");
+  EXPECT_ERROR(graph.add_nodes("gene", Names()), "node type 'gene' is already");
+  EXPECT_ERROR(graph.add_edges("gene", "q", "protein", pairs({0, 1})),
+               "no nodes of type 'protein'; it has: gene, reaction");
+  EXPECT_ERROR(graph.edges("gene.q.gene"), "it has: gene.p.gene");
+  EXPECT_ERROR(HeteroGraph().genes(), "it has: none");
 }
 
 TEST(HeteroGraph, FeaturesAndValuesAreKept) {
@@ -127,11 +106,9 @@ TEST(HeteroGraph, FeaturesAndValuesAreKept) {
   EXPECT_EQ(graph.genes().features[0].values.as<float>()[5], 6.0f);
   EXPECT_EQ(graph.edges("gene.p.gene").values.at(0).values.as<float>()[0], 0.5f);
   const auto wrong = Array::from(std::vector<float>{1, 2}, {2, 1});
-  EXPECT_THAT(error_of([&] { graph.add_feature("gene", "x", wrong); }),
-              HasSubstr("is f32 [2, 1]; it must be f32 [3, width]"));
+  EXPECT_ERROR(graph.add_feature("gene", "x", wrong), "is f32 [2, 1]; it must be f32 [3, width]");
   const auto again = Array::from(std::vector<float>{1, 2, 3}, {3, 1});
-  EXPECT_THAT(error_of([&] { graph.add_feature("gene", "embedding", again); }),
-              HasSubstr("already has a feature 'embedding'"));
+  EXPECT_ERROR(graph.add_feature("gene", "embedding", again), "already has a feature 'embedding'");
 }
 
 TEST(HeteroGraph, GeneEdgesAreAlphabetical) {

@@ -1,21 +1,11 @@
 #include "lacuna/graph/names.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lacuna/core/error.h"
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 namespace {
-
-std::string error_of(std::vector<std::string> names) {
-  try {
-    Names made(std::move(names));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Names, FindsEveryNameAtItsPlace) {
   const Names names({"YAL001C", "YBR002W", "10"});
@@ -32,10 +22,10 @@ TEST(Names, NoNamesAreAList) {
 }
 
 TEST(Names, ErrorsNameTheLine) {
-  EXPECT_THAT(error_of({"a", "b", "a"}), testing::HasSubstr("line 3: 'a' is already on line 1"));
-  EXPECT_THAT(error_of({"a", ""}), testing::HasSubstr("line 2: the name is empty"));
-  EXPECT_THAT(error_of({"a\nb"}), testing::HasSubstr("line 1: a name holds a line break"));
-  EXPECT_THAT(error_of({"a", "b\r"}), testing::HasSubstr("line 2: a name holds a line break"));
+  EXPECT_ERROR(Names({"a", "b", "a"}), "line 3: 'a' is already on line 1");
+  EXPECT_ERROR(Names({"a", ""}), "line 2: the name is empty");
+  EXPECT_ERROR(Names({"a\nb"}), "line 1: a name holds a line break");
+  EXPECT_ERROR(Names({"a", "b\r"}), "line 2: a name holds a line break");
 }
 
 TEST(Names, HashDependsOnNamesAndOrderAndNothingElse) {

@@ -167,16 +167,6 @@ TEST(ScreenBatch, AlwaysHasAPtr) {
   EXPECT_EQ(batch.ptr()[0], 0);
 }
 
-template <class Action>
-std::string error_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(ScreenBatch, AnIndexOutOfRangeNamesItsSample) {
   Random random(1);
   Truth truth = random_truth(10, 1, random);

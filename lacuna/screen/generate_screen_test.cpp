@@ -8,9 +8,7 @@
 #include <map>
 #include <set>
 
-#include "lacuna/core/error.h"
 #include "lacuna/core/testing.h"
-#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {

@@ -12,14 +12,18 @@ genes, width 64, f32. The opponents:
                  it goes type by type and a few copies at a time (--copies), which is kinder to its caches as well.
 
 Every way gives [T, N, B, H] and, from a gradient of that shape, the gradient of x; the results are compared first.
-Prints medians and ratios.
+
+Then the mask records of the batch on one thread, against the usual form: for every sample and type a tensor of ones,
+cleared by the incidence lists of its removed genes, all samples concatenated. Prints medians and ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
+import warnings
 
 import torch
 from torch_geometric.nn import SimpleConv
@@ -157,6 +161,52 @@ def compare_aggregation(edges, samples, arguments):
     table("aggregate", rows)
 
 
+def incidence(index):
+    """(ptr [N + 1], edge): the edges at each node, a self loop once."""
+    source, target = index
+    edge = torch.arange(source.numel())
+    other = source != target
+    node, edge = torch.cat([source, target[other]]), torch.cat([edge, edge[other]])
+    order = torch.argsort(node, stable=True)
+    ptr = torch.zeros(NODES + 1, dtype=torch.int64)
+    ptr[1:] = torch.bincount(node, minlength=NODES).cumsum(0)
+    return ptr, edge[order]
+
+
+def usual_masks(incidences, samples):
+    """By type, [B * E_t]."""
+    out = {}
+    for name, (ptr, edge) in incidences.items():
+        masks = []
+        for nodes in samples:
+            mask = torch.ones(EDGES[name], dtype=torch.bool)
+            for node in nodes:
+                mask[edge[ptr[node] : ptr[node + 1]]] = False
+            masks.append(mask)
+        out[name] = torch.cat(masks)
+    return out
+
+
+def compare_masks(edges, batches, arguments):
+    torch.set_num_threads(1)
+    graph = lacuna.Graph.from_edges(NODES, edges)
+    incidences = {name: incidence(index) for name, index in edges.items()}
+    lists = [lacuna.removed_lists(samples) for samples in batches]
+    records = lacuna.masks(graph, *lists[0])
+    parts = lacuna.split_masks(graph, records)
+    for name, mask in usual_masks(incidences, batches[0]).items():
+        assert torch.equal(parts[name].reshape(-1).bool(), mask), name
+
+    arena, turn = lacuna.MaskArena(graph, BATCH), itertools.count()
+    rewriting = milliseconds(5 * arguments.repeats, lambda: lacuna.masks(graph, *lists[next(turn) % 2], out=records))
+    kept = milliseconds(20 * arguments.repeats, lambda: arena(*lists[next(turn) % 2]))
+    usual = milliseconds(arguments.repeats, lambda: usual_masks(incidences, batches[0]))
+    print(f"\n{'masks, one thread':38s}{'ms':>10s}{'times faster':>14s}")
+    for name, ms in (("ones, index by incidence, concatenate", usual), ("lacuna.masks, rewriting a buffer", rewriting),
+                     ("lacuna.MaskArena", kept)):
+        print(f"{name:38s}{ms:10.3f}{usual / ms:14.1f}")
+
+
 def table(title, rows):
     print(f"\n{title:24s}{'forward ms':>12s}{'backward ms':>13s}{'both ms':>12s}{'ratio':>8s}")
     base = rows[0][1] + rows[0][2]
@@ -165,6 +215,7 @@ def table(title, rows):
 
 
 def main():
+    warnings.filterwarnings("ignore", message="Sparse")  # torch announces that its CSR support is beta
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
@@ -173,9 +224,11 @@ def main():
     torch.set_num_threads(arguments.threads)
     generator = torch.Generator().manual_seed(1)
     edges = {name: random_edges(count, generator) for name, count in EDGES.items()}
-    samples = [torch.randperm(NODES, generator=generator)[:3].tolist() for _ in range(BATCH)]
+    batches = [[torch.randperm(NODES, generator=generator)[:3].tolist() for _ in range(BATCH)] for _ in range(2)]
     print(f"torch {torch.__version__}, {arguments.threads} threads, {sum(EDGES.values()):,} edges")
-    compare_aggregation(edges, samples, arguments)
+    compare_masks(edges, batches, arguments)
+    torch.set_num_threads(arguments.threads)
+    compare_aggregation(edges, batches[0], arguments)
 
 
 if __name__ == "__main__":

@@ -55,10 +55,11 @@ inline GraphSizes::GraphSizes(at::IntArrayRef sizes) {
 }
 
 // ---- checks; `name` is the argument's
-inline void check_device(const char* name, const Tensor& tensor, c10::Device device) {
+inline void check_device(const char* name, const Tensor& tensor, c10::Device device,
+                         const char* other = "x") {
   if (tensor.device() != device)
-    throw Error("{} is on {}, but x is on {}; move one of them with .to()", name,
-                text(tensor.device()), text(device));
+    throw Error("{} is on {}, but {} is on {}; move one of them with .to()", name,
+                text(tensor.device()), other, text(device));
 }
 
 inline void check_dtype(const char* name, const Tensor& tensor, at::ScalarType dtype) {

@@ -68,6 +68,7 @@ TORCH_LIBRARY(lacuna, m) {
         lacuna::torch_ops::make_plan);
   m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
 
+  // x [N, B, H] -> [T, N, B, H], or [N, B, H] with sum_types
   m.def(
       "aggregate(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
       "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
@@ -75,4 +76,30 @@ TORCH_LIBRARY(lacuna, m) {
       "aggregate_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, Tensor removed, "
       "Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, bool need_values, "
       "bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+  // x [N, H], the same for all samples
+  m.def(
+      "aggregate_shared(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_shared_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
+      "Tensor removed, Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
+      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+  // masks u8 [B, stride]; offsets: where the mask of each type starts in a record
+  m.def(
+      "aggregate_masked(Tensor[] graph, int[] sizes, Tensor x, Tensor masks, int[] offsets, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_masked_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
+      "Tensor masks, int[] offsets, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
+      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+
+  // table: a MaskTable as two int32 tensors; counts: elements of each section of a record
+  m.def("mask_table(Tensor plan, int[] sizes) -> Tensor[]");
+  m.def("masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr) -> Tensor");
+  m.def(
+      "write_masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr, Tensor(a!) records) "
+      "-> ()");
+  m.def(
+      "update_masks(Tensor[] table, int[] counts, Tensor last_removed, Tensor last_ptr, "
+      "Tensor removed, Tensor ptr, Tensor(a!) records) -> ()");
 }

@@ -1,7 +1,9 @@
 #include "lacuna/ops/masks.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/threads.h"
@@ -41,6 +43,19 @@ void write_wild_type(const MaskLayout& layout, uint8_t* record) {
 void check_u8(const MaskLayout& layout) {
   if (layout.form() != MaskForm::u8)
     throw Error("masks are written as u8 records, but the layout is for {}", name(layout.form()));
+}
+
+void check_table(const MaskLayout& layout, uint64_t places) {
+  check_u8(layout);
+  if (layout.stride() > UINT32_MAX)
+    throw Error("a mask record of {} bytes is too large; 4 GB is the most", layout.stride());
+  if (places > UINT32_MAX)
+    throw Error("the genes of this graph take {} mask elements away, more than {}", places,
+                UINT32_MAX);
+}
+
+std::span<const uint32_t> edges_of(const CsrView& csr, uint32_t node) {
+  return {csr.edge + csr.ptr[node], csr.ptr[node + 1] - csr.ptr[node]};
 }
 
 }  // namespace
@@ -83,21 +98,35 @@ std::vector<uint64_t> MaskLayout::offsets(std::span<const std::string> names) co
 }
 
 MaskTable::MaskTable(const RemovalRules& rules, const MaskLayout& layout) {
-  check_u8(layout);
   LACUNA_ASSERT(layout.sections().size() == rules.sections().size());
-  if (layout.stride() > UINT32_MAX)
-    throw Error("a mask record of {} bytes is too large; 4 GB is the most", layout.stride());
   uint64_t total = 0;
   for (const MaskSection& section : rules.sections()) total += section.off.position.size();
-  if (total > UINT32_MAX)
-    throw Error("the genes of this graph take {} mask elements away, more than {}", total,
-                UINT32_MAX);
+  check_table(layout, total);
   place.reserve(total);
   ptr.push_back(0);
   for (uint32_t gene = 0; gene < rules.gene_count(); ++gene) {
     for (size_t s = 0; s < rules.sections().size(); ++s)
       for (const uint32_t position : rules.sections()[s].off.of(gene))
         place.push_back(uint32_t(layout.sections()[s].offset + position));
+    ptr.push_back(uint32_t(place.size()));
+  }
+}
+
+MaskTable::MaskTable(const GraphPlan& graph, const MaskLayout& layout) {
+  const auto& sections = layout.sections();
+  LACUNA_ASSERT(sections.size() == graph.type_count() + 1);
+  check_table(layout, graph.node_count() + 2 * graph.edge_count());
+  place.reserve(graph.node_count() + 2 * graph.edge_count());  // a self loop is there once
+  ptr.push_back(0);
+  std::vector<uint32_t> both;
+  for (uint32_t node = 0; node < graph.node_count(); ++node) {
+    place.push_back(uint32_t(sections[0].offset + node));
+    for (uint32_t t = 0; t < graph.type_count(); ++t) {
+      both.clear();  // edges of a row ascend
+      std::ranges::set_union(edges_of(graph.by_target(t), node), edges_of(graph.by_source(t), node),
+                             std::back_inserter(both));
+      for (const uint32_t edge : both) place.push_back(uint32_t(sections[t + 1].offset + edge));
+    }
     ptr.push_back(uint32_t(place.size()));
   }
 }

@@ -72,6 +72,9 @@ struct MaskTable {
 
   // Throws Error for a record of 4 GB or more. layout: of the same rules, u8.
   MaskTable(const RemovalRules& rules, const MaskLayout& layout);
+  // The same for a graph whose nodes are all genes: the record is the node mask, then the masks of
+  // the edge types.
+  MaskTable(const GraphPlan& graph, const MaskLayout& layout);
   operator MaskTableView() const { return {ptr, place}; }
   uint32_t gene_count() const { return uint32_t(ptr.size()) - 1; }
 };

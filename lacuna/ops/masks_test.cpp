@@ -154,5 +154,31 @@ TEST(Masks, BadInputIsNamed) {
   EXPECT_THROW(f.layout.section("gene.love.gene"), Error);
 }
 
+// A graph of genes alone has the same table from its plan as from the rules.
+TEST(Masks, TableOfAPlanIsThatOfTheRules) {
+  const Fixture f;
+  SCOPED_TRACE(f.seed);
+  HeteroGraph genes;
+  genes.add_nodes("gene", f.graph.genes().names);
+  std::vector<std::vector<uint32_t>> ends;
+  for (const EdgeType* edges : f.graph.gene_edges()) {
+    genes.add_edges("gene", edges->name, "gene", edges->edges);
+    ends.push_back(edges->sources());
+    ends.push_back(edges->targets());
+  }
+  std::vector<EdgeList> lists;
+  for (size_t t = 0; t < ends.size(); t += 2) lists.push_back({ends[t], ends[t + 1]});
+  const GraphPlan plan = GraphPlan::make(genes.genes().size(), lists);
+
+  const RemovalRules rules(genes);
+  const MaskLayout layout(rules, MaskForm::u8);
+  std::vector<int64_t> counts;
+  for (const auto& section : layout.sections()) counts.push_back(int64_t(section.count));
+  const MaskTable expected(rules, layout), table(plan, MaskLayout(counts, MaskForm::u8));
+  EXPECT_EQ(MaskLayout(counts, MaskForm::u8).stride(), layout.stride());
+  EXPECT_EQ(table.ptr, expected.ptr);
+  EXPECT_EQ(table.place, expected.place);
+}
+
 }  // namespace
 }  // namespace lacuna

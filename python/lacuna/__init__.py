@@ -16,6 +16,20 @@ library_path = _load()
 
 from ._batch import removed_lists  # noqa: E402
 from .aggregate import aggregate  # noqa: E402
+from .aggregate_masked import aggregate_masked  # noqa: E402
+from .aggregate_shared import aggregate_shared  # noqa: E402
 from .graph import Graph  # noqa: E402
+from .masks import MaskArena, masks, split_masks  # noqa: E402
 
-__all__ = ["Graph", "aggregate", "has_cuda", "library_path", "removed_lists"]
+__all__ = [
+    "Graph",
+    "MaskArena",
+    "aggregate",
+    "aggregate_masked",
+    "aggregate_shared",
+    "has_cuda",
+    "library_path",
+    "masks",
+    "removed_lists",
+    "split_masks",
+]

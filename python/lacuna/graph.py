@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import torch
@@ -30,6 +31,8 @@ class Graph(nn.Module):
         self.sizes = [self.num_nodes, len(self.types), *self.num_edges.values()]
         self.register_buffer("plan", plan, persistent=False)
         self.register_buffer("values", values, persistent=False)
+        self.register_buffer("_mask_ptr", None, persistent=False)
+        self.register_buffer("_mask_place", None, persistent=False)
 
     @classmethod
     def from_edges(
@@ -82,6 +85,35 @@ class Graph(nn.Module):
                 raise ValueError(f"value {value!r} is on no edge type of data")
         return cls.from_edges(data[node_type].num_nodes, edges, values)
 
+    # ---- masks: a record is the node mask, then the masks of the edge types, each from a multiple of 64 bytes on
+    @property
+    def mask_counts(self) -> list[int]:
+        """Elements of each section of a mask record: nodes, then the edge types."""
+        return [self.num_nodes, *self.num_edges.values()]
+
+    @property
+    def mask_offsets(self) -> list[int]:
+        """Where the mask of each edge type starts in a record, in bytes."""
+        starts = list(itertools.accumulate(_padded(count) for count in self.mask_counts))
+        return starts[:-1]
+
+    @property
+    def mask_stride(self) -> int:
+        """Bytes a record."""
+        return sum(_padded(count) for count in self.mask_counts)
+
+    def make_mask_table(self) -> None:
+        """Makes the table that :func:`lacuna.masks` reads, about eight bytes an edge. The first call of masks() does
+        this by itself; call it before a CUDA graph is captured."""
+        if self._mask_ptr is None:
+            table = torch.ops.lacuna.mask_table(self.plan.cpu(), self.sizes)
+            self._mask_ptr, self._mask_place = (part.to(self.device) for part in table)
+
+    @property
+    def mask_table(self) -> list[Tensor]:
+        self.make_mask_table()
+        return [self._mask_ptr, self._mask_place]
+
     @property
     def buffer_list(self) -> list[Tensor]:
         """What the operators take as ``graph``."""
@@ -94,6 +126,10 @@ class Graph(nn.Module):
     def extra_repr(self) -> str:
         edges = ", ".join(f"{name}: {count:,}" for name, count in self.num_edges.items())
         return f"{self.num_nodes:,} nodes, edges {edges}"
+
+
+def _padded(count: int) -> int:
+    return (count + 63) // 64 * 64
 
 
 def _all_values(counts: Mapping[str, int], values: Mapping[str, Tensor]) -> Tensor:

@@ -3,8 +3,12 @@
 //   0 done    1 it failed    2 the call was wrong
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
@@ -30,7 +34,12 @@ First steps:
   lacuna split demo --name random --by random --seed 1
   lacuna bench loader demo)";
 
-void print_error(const char* message) { fmt::print(stderr, "error: {}\n", message); }
+// One line, whatever a file's name or contents put into the message.
+void print_error(std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, ' ');
+  fmt::print(stderr, "error: {}\n", message);
+}
 
 int run(int argc, char** argv) {
   CLI::App app(kAbout, "lacuna");
@@ -53,9 +62,10 @@ int run(int argc, char** argv) {
         app.get_subcommands().empty()
             ? "lacuna --help"
             : fmt::format("lacuna {} --help", app.get_subcommands()[0]->get_name());
-    print_error(fmt::format("{}; see `{}`", error.what(), help).c_str());
+    print_error(fmt::format("{}; see `{}`", error.what(), help));
     return kWrongCall;
   }
+  if (std::fflush(stdout) != 0) lacuna::throw_errno("standard output", "cannot write");
   return 0;
 }
 
@@ -63,6 +73,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   lacuna::cli::remember_command_line(argc, argv);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   try {
     return run(argc, argv);
   } catch (const lacuna::UsageError& error) {

@@ -1,0 +1,117 @@
+"""A screen is there as a whole or not at all, whenever its writer dies and whatever the system refuses."""
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from program import PROGRAM, fail, lacuna, succeed
+
+
+@pytest.fixture
+def seed():
+    """Printed by pytest when a test fails."""
+    chosen = int.from_bytes(os.urandom(4), "little")
+    print("seed", chosen)
+    random.seed(chosen)
+    return chosen
+
+
+def generate(path):
+    return ["generate", "screen", path, "--size", "small", "--samples", 3000, "--seed", 1]
+
+
+def kill_after(seconds, *arguments):
+    process = subprocess.Popen([str(PROGRAM), *map(str, arguments)], stdout=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+def seconds_of(*arguments):
+    start = time.monotonic()
+    succeed(*arguments)
+    return time.monotonic() - start
+
+
+def test_killed_writers_leave_nothing_that_reads_as_a_screen(tmp_path, seed):
+    whole = seconds_of(*generate(tmp_path / "first"))
+    files = {path: path.read_bytes() for path in (tmp_path / "first").rglob("*.npy")}
+    states = set()
+    for round in range(15):
+        path = tmp_path / str(round)
+        kill_after(random.uniform(0.2, 1.1) * whole, *generate(path))
+        if (path / "manifest.json").exists():
+            succeed("info", path, "--check")
+            states.add("finished")
+            continue
+        words = fail("info", path)
+        assert "unfinished" in words or "no such directory" in words or "no manifest.json" in words
+        states.add("unfinished")
+        succeed(*generate(path))  # the same command starts afresh
+        succeed("info", path, "--check")
+        for file, data in files.items():
+            assert (path / file.relative_to(tmp_path / "first")).read_bytes() == data
+    assert "unfinished" in states
+
+
+def test_killed_splits_leave_the_screen_whole(tmp_path, seed):
+    path = tmp_path / "screen"
+    succeed(*generate(path))
+    whole = seconds_of("split", path, "--name", "first", "--by", "random")
+    known = {"first"}
+    for round in range(15):
+        name = f"s{round}"
+        kill_after(random.uniform(0.1, 1.1) * whole, "split", path, "--name", name, "--by", "random")
+        splits = {split["name"] for split in json.loads(succeed("info", path, "--json", "--check"))["splits"]}
+        assert known <= splits <= known | {name}
+        if name not in splits:
+            succeed("split", path, "--name", name, "--by", "random")  # what the dead one left is no obstacle
+        known.add(name)
+
+
+def file_limit(limit):
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
+
+
+@pytest.mark.parametrize("limit", [0, 10, 200, 1000, 3000, 10000, 17000, 100000, 1000000])
+def test_any_limit_on_file_sizes(tmp_path, limit):
+    """The write that fails may be of the first manifest or of any array."""
+    out = tmp_path / "out"
+    if limit < 1000000:
+        assert "File too large" in fail(*generate(out), **file_limit(limit))
+        fail("info", out)
+        succeed(*generate(out))
+    else:
+        succeed(*generate(out), **file_limit(limit))
+    succeed("info", out, "--check")
+
+
+def test_a_manifest_that_cannot_be_replaced_stays(tmp_path):
+    path = tmp_path / "screen"
+    succeed(*generate(path))
+    before = (path / "manifest.json").read_bytes()
+    limit = 6000
+    assert 3128 < limit < len(before)  # the split fits, the manifest does not
+    assert "manifest.json" in fail("split", path, "--name", "x", "--by", "random", **file_limit(limit))
+    assert (path / "manifest.json").read_bytes() == before
+    succeed("split", path, "--name", "x", "--by", "random")
+    succeed("info", path, "--check")
+
+
+@pytest.mark.parametrize("megabytes", [20, 30, 40, 50, 60])
+def test_little_memory_is_an_error_not_a_crash(tmp_path, megabytes):
+    """Allocations and mappings fail somewhere inside; what comes out is a line."""
+    limit = megabytes << 20
+    limited = {
+        "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        "env": os.environ | {"LACUNA_THREADS": "1"},
+    }
+    if lacuna("--version", **limited).returncode != 0:
+        pytest.skip("too little to start the program")
+    words = fail("generate", "screen", tmp_path / "out", "--size", "yeast", "--samples", 300000, "--seed", 1, **limited)
+    assert "memory" in words

@@ -16,7 +16,7 @@
 // (shares, divided by their sum); together they are scaled so that the labels have the mean and the
 // sd of a published screen of triple mutants. A part that is the same for all samples (one sample,
 // an interaction that never happens) is 0. Labels are kept within -1.08 and 1.13 at the cost of the
-// noise. At yeast size, the graph part is at work in a third of the samples; a sum of pair and gene
+// noise, which moves mean and sd a little where the interaction is rare and strong. At yeast size, the graph part is at work in a third of the samples; a sum of pair and gene
 // effects fits 0.57 of its variance (seed 1), the rest needs the graph.
 //
 // Columns beside the label "gene_interaction": truth_gene, truth_pair, truth_graph, truth_noise

@@ -159,8 +159,8 @@ struct Setup {
       int bytes = 0;
       CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
       const auto begin = std::chrono::steady_clock::now();
-      slices = std::make_unique<SlicePlan>(
-          SlicePlan::make(plan, {slice_capacity(uint64_t(bytes), plan.node_count())}));
+      slices = std::make_unique<SlicePlan>(SlicePlan::make(
+          plan, {slice_capacity(uint64_t(bytes), plan.node_count(), plan.type_count())}));
       const double s =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       slice_bytes = std::make_unique<Buffer<std::byte>>(

@@ -15,6 +15,7 @@ struct SliceArgs {
   const slice::Panel* panels;
   const uint16_t* node_at;
   const uint16_t* place;
+  const uint32_t* task_of;
   uint32_t panel_count, task_count, slab_rows;
   bool forward;
 
@@ -29,12 +30,15 @@ struct SliceArgs {
   const float* eps;        // [T] or null
   const float* row_scale;  // [T, N, B] or null; forward only
   BFloat16* out;
-  float* sums;  // [blocks, output rows, 16], for more than one panel
+  float* sums;  // [blocks, output rows, 16] of each block's slice, for more than one panel; then
+                // [blocks, output rows, 16] what helpers add to the slices of the last round
+  int* done;  // [blocks] helpers' segments that are done; zero at the start
   int32_t* error;
 
   int slices;
-  uint32_t cut;   // the blocks that own a slice of the last round do its tasks below this, the
-                  // others share the rest
+  // Owners of slices of the last round leave tasks [cut, shared_end) of shared_panel to helpers;
+  // none: cut is the end.
+  int shared_panel, cut, shared_end;
   uint32_t zero;  // 0, unknown to the compiler: see the main loop
 };
 

@@ -41,7 +41,7 @@ struct Part {
   uint64_t Pass::*offset;
   uint64_t size;
 };
-std::array<Part, 8> parts(const Pass& pass, uint32_t node_count) {
+std::array<Part, 9> parts(const Pass& pass, uint32_t node_count) {
   const uint64_t lines = (uint64_t(pass.chunk_count) + 2) * kLines;
   return {{{&Pass::units, (uint64_t(pass.unit_count) + 1) * kUnitBytes},
            {&Pass::tasks, pass.task_count * sizeof(Task)},
@@ -50,7 +50,8 @@ std::array<Part, 8> parts(const Pass& pass, uint32_t node_count) {
            {&Pass::panels, pass.panel_count * sizeof(Panel)},
            {&Pass::node_at, uint64_t(pass.panel_count) * pass.slab_rows * sizeof(uint16_t)},
            {&Pass::place, uint64_t(pass.panel_count) * node_count * sizeof(uint16_t)},
-           {&Pass::cost, pass.task_count * sizeof(uint32_t)}}};
+           {&Pass::cost, pass.task_count * sizeof(uint32_t)},
+           {&Pass::task_of, uint64_t(pass.output_types) * node_count * sizeof(uint32_t)}}};
 }
 
 // The panels of a pass, made one by one, before they are joined.
@@ -70,6 +71,10 @@ struct Draft {
       pass.gathers += panel.gathers;
       pass.edges += panel.edges;
     }
+    for (uint32_t p = 1; p + 1 < pass.panel_count; ++p) {
+      if (pass.heaviest == 0 || panels[p].gathers > panels[pass.heaviest].gathers)
+        pass.heaviest = p;
+    }
   }
 
   void write(std::byte* plan, uint32_t node_count) const {
@@ -79,6 +84,7 @@ struct Draft {
     auto* cost = reinterpret_cast<uint32_t*>(plan + pass.cost);
     auto* lines = reinterpret_cast<uint32_t*>(plan + pass.lines);
     auto* own = reinterpret_cast<uint16_t*>(plan + pass.own);
+    auto* task_of = reinterpret_cast<uint32_t*>(plan + pass.task_of);
     for (size_t p = 0; p < panels.size(); ++p) {
       const SlicePanel& panel = panels[p];
       const uint32_t count = uint32_t(panel.tasks.size());
@@ -86,6 +92,12 @@ struct Draft {
       for (uint32_t k = 0; k < count; ++k) {
         tasks[task + k] = {panel.tasks[k].unit + unit, panel.tasks[k].chunk + chunk};
         cost[task + k] = panel.cost[k];
+        const size_t end = k + 1 < count ? panel.tasks[k + 1].chunk * kLines : panel.lines.size();
+        for (size_t i = panel.tasks[k].chunk * kLines; i < end; ++i) {
+          const uint32_t line = panel.lines[i];
+          if (line != kNoLine && p == pass.heaviest)
+            task_of[size_t(line >> 16) * node_count + (line & 0xffff)] = task + k;
+        }
       }
       std::copy(panel.lines.begin(), panel.lines.end(), lines + size_t(chunk) * kLines);
       std::copy(panel.own.begin(), panel.own.end(), own + size_t(chunk) * kLines);
@@ -111,6 +123,7 @@ void check(bool good, const char* what) {
 void check_pass(const std::byte* plan, const Pass& pass, const Header& head) {
   check(pass.slab_rows % 8 == 0 && pass.slab_rows >= 16 && pass.slab_rows < 8 * kTaskEnds,
         "slab size");
+  check(pass.heaviest < pass.panel_count, "the heaviest panel");
   check(pass.panel_count >= 1 && pass.output_types >= 1 &&
             pass.output_types <= std::max(head.type_count, 1u),
         "counts");
@@ -157,6 +170,10 @@ void check_pass(const std::byte* plan, const Pass& pass, const Header& head) {
       check((ids[i] & (kTaskEnds - 1u)) < groups, "a neighbour");
     }
   }
+  const auto* task_of = reinterpret_cast<const uint32_t*>(plan + pass.task_of);
+  for (uint64_t i = 0; i < uint64_t(pass.output_types) * head.node_count; ++i) {
+    check(task_of[i] < std::max(pass.task_count, 1u), "a row's task");
+  }
   // A kernel trusts the flags: all slots of a step agree, a task has as many chunks as lines stand
   // for it, and its last unit ends it.
   for (uint32_t k = 0; k < pass.task_count; ++k) {
@@ -185,10 +202,11 @@ void check_pass(const std::byte* plan, const Pass& pass, const Header& head) {
 
 }  // namespace
 
-uint32_t slice_capacity(uint64_t bytes, uint32_t node_count) {
-  // 32 bytes a row and 2 of its number, two bits a node of the graph, a zero group, and a few
-  // words.
-  const uint64_t fixed = 2 * ((uint64_t(node_count) + 127) / 128 * 16) + 8 * 34 + 128;
+uint32_t slice_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count) {
+  // 32 bytes a row and 2 of its number, two bits a node of the graph, four bytes a type, a zero
+  // group, and a few words.
+  const uint64_t fixed =
+      (uint64_t(node_count) + 63) / 64 * 16 + (uint64_t(type_count) + 3) / 4 * 16 + 8 * 34 + 112;
   if (bytes <= fixed) return 0;
   return uint32_t(std::min<uint64_t>((bytes - fixed) / 34 / 8 * 8, 8 * (kTaskEnds - 2u)));
 }

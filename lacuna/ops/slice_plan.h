@@ -38,7 +38,7 @@ struct SliceGeometry {
 };
 // The nodes whose slab fits into shared memory of a block, `bytes` of it, in a graph of node_count
 // nodes.
-uint32_t slice_capacity(uint64_t bytes, uint32_t node_count);
+uint32_t slice_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count);
 
 // Words of the plan's bytes, as the kernel reads them.
 namespace slice {
@@ -64,6 +64,9 @@ struct Pass {
   uint32_t panel_count, task_count, chunk_count, unit_count;
   uint32_t slab_rows;     // of every panel, a multiple of 8; the last eight are zero, one a class
   uint32_t output_types;  // T, or 1: output row = type * N + node
+  uint32_t
+      heaviest;  // the panel of most work that is neither the first nor the last, if there is one
+  uint32_t reserved;
   // Where these stand, in bytes from the start of the plan:
   uint64_t
       units;  // [unit_count + 1] of 1,024 bytes: 32 slots x 8 steps of u16 ids (group | flags),
@@ -76,6 +79,8 @@ struct Pass {
   uint64_t node_at;  // [panel_count, slab_rows] u16: slab position -> node, or kNoNode
   uint64_t place;    // [panel_count, N] u16: node -> slab position, or kNoNode
   uint64_t cost;     // [task_count] u32: about how long a task takes, for sharing tasks out
+  uint64_t task_of;  // [output_types, N] u32: the task of the heaviest panel that has the row's
+                     // line, or 0
   uint64_t gathers;  // slots of all steps
   uint64_t edges;
 };

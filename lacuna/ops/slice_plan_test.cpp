@@ -161,11 +161,11 @@ TEST(SlicePlan, RefusesWhatItCannotHold) {
 }
 
 TEST(SlicePlan, CapacityOfKnownDevices) {
-  EXPECT_GE(slice_capacity(227 * 1024, 6607), 6608u);  // one tile at yeast size
-  EXPECT_GE(slice_capacity(227 * 1024, 20000) * 3, 20000u);
-  EXPECT_GE(slice_capacity(163 * 1024, 6607) * 2, 6608u);
-  EXPECT_GE(slice_capacity(99 * 1024, 6607) * 3, 6608u);
-  EXPECT_EQ(slice_capacity(100, 6607), 0u);
+  EXPECT_GE(slice_capacity(227 * 1024, 6607, 9), 6608u);  // one tile at yeast size
+  EXPECT_GE(slice_capacity(227 * 1024, 20000, 9) * 3, 20000u);
+  EXPECT_GE(slice_capacity(163 * 1024, 6607, 9) * 2, 6608u);
+  EXPECT_GE(slice_capacity(99 * 1024, 6607, 9) * 3, 6608u);
+  EXPECT_EQ(slice_capacity(100, 6607, 9), 0u);
 }
 
 }  // namespace

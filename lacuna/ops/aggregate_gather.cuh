@@ -61,6 +61,11 @@ template <class Real>
 void make_degree_scale(const CudaGraph& graph, Reduce reduce, RemovedBits removed, int64_t batch,
                        Sum<Real>* scale, cudaStream_t stream);
 
+// The same, counted from args.masks.
+template <class Real>
+void make_masked_degree_scale(const GatherArgs<Real>& args, const CsrTable& by_target,
+                              Reduce reduce, int64_t batch, Sum<Real>* scale, cudaStream_t stream);
+
 template <class Real>
 void gather(const GatherArgs<Real>& args, cudaStream_t stream);
 

@@ -46,9 +46,37 @@ __global__ void degree_scale(CsrTable table, bool wide, uint32_t nodes, int type
   }
 }
 
+// The same, counted from masks: a thread a (type, row, sample).
+template <class Real>
+__global__ void masked_degree_scale(const __grid_constant__ GatherArgs<Real> a,
+                                    const __grid_constant__ CsrTable by_target, bool root,
+                                    int64_t batch, Sum<Real>* scale) {
+  using S = Sum<Real>;
+  const int64_t place = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t row = place / batch, b = place % batch;
+  if (row >= int64_t(a.nodes) * a.types) return;
+  const int t = int(row / a.nodes);
+  const Csr& csr = by_target.of[t];
+  const uint32_t v = uint32_t(row % a.nodes);
+  const uint8_t* mask = a.masks.base + b * a.masks.stride + a.masks.offset[t];
+  uint32_t kept = 0;
+  for (uint32_t i = csr.ptr[v]; i < csr.ptr[v + 1]; ++i) kept += mask[csr.edge[i]] != 0;
+  scale[place] = kept == 0 ? S(0) : root ? S(1) / sqrt(S(kept)) : S(1) / S(kept);
+}
+
 template <class Real>
 __device__ __forceinline__ bool is_removed(const GatherArgs<Real>& a, uint32_t node, int64_t b) {
   return a.removed.word[int64_t(node) * a.removed.words + (b >> 5)] >> (b & 31) & 1;
+}
+
+// Whether sample b drops an edge (u -> v) of type t.
+template <class Real>
+__device__ __forceinline__ bool is_dropped(const GatherArgs<Real>& a, int t, uint32_t u, uint32_t v,
+                                           uint32_t edge, int64_t b) {
+  if (a.masks.base != nullptr) {
+    return a.masks.base[b * a.masks.stride + a.masks.offset[t] + edge] == 0;
+  }
+  return is_removed(a, u, b) || is_removed(a, v, b);
 }
 
 // A thread a (type, row, column). A NaN is larger than everything.
@@ -177,7 +205,7 @@ __global__ void __launch_bounds__(256)
     S sum = 0;
     for (int64_t c = lane * VEC; c < a.columns; c += 32 * VEC) {
       const int64_t b = c / a.width;
-      if (is_removed(a, u, b) || is_removed(a, v, b)) continue;
+      if (is_dropped(a, t, u, v, csr.edge[i], b)) continue;
       Pack<Real, VEC> p, q;
       p.load(g + c);
       q.load(xu + c);
@@ -238,6 +266,16 @@ void make_degree_scale(const CudaGraph& graph, Reduce reduce, RemovedBits remove
 }
 
 template <class Real>
+void make_masked_degree_scale(const GatherArgs<Real>& a, const CsrTable& by_target, Reduce reduce,
+                              int64_t batch, Sum<Real>* scale, cudaStream_t stream) {
+  const int64_t places = int64_t(a.nodes) * a.types * batch;
+  if (places == 0) return;
+  masked_degree_scale<Real><<<uint32_t(divide_up(places, 256)), 256, 0, stream>>>(
+      a, by_target, reduce == Reduce::gcn, batch, scale);
+  check_launch("kept degrees from masks");
+}
+
+template <class Real>
 void gather_max(const GatherArgs<Real>& a, Real* out, uint32_t* arg, cudaStream_t stream) {
   const int64_t places = int64_t(a.nodes) * a.types * a.columns;
   if (places == 0) return;
@@ -289,6 +327,8 @@ void dot_edges(const GatherArgs<Real>& a, const Real* x, const uint64_t* edge_co
 #define LACUNA_INSTANTIATE(Real)                                                                   \
   template void make_degree_scale<Real>(const CudaGraph&, Reduce, RemovedBits, int64_t,            \
                                         Sum<Real>*, cudaStream_t);                                 \
+  template void make_masked_degree_scale<Real>(const GatherArgs<Real>&, const CsrTable&, Reduce,   \
+                                               int64_t, Sum<Real>*, cudaStream_t);                 \
   template void gather_max<Real>(const GatherArgs<Real>&, Real*, uint32_t*, cudaStream_t);         \
   template void gather_max_backward<Real>(const GatherArgs<Real>&, const uint32_t*, cudaStream_t); \
   template void dot_types<Real>(const Real*, int64_t, const Real*, int64_t, int, double*,          \

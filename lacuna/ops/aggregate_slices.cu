@@ -30,10 +30,9 @@ __host__ __device__ inline Places places(uint32_t slab_rows, uint32_t nodes, int
   return p;
 }
 
-// 16-byte piece of the slab where half h of a row lies. Equal halves of the eight classes of a
-// group lie in different banks. ADJACENT: a row is 32 bytes in one place, which is faster to load;
-// the halves of classes 4 to 7 are swapped. Otherwise a group is eight pieces of half 0, then eight
-// of half 1, which is faster to gather.
+// 16-byte piece of the slab where half h of a row lies. Equal halves of the eight classes of a group lie in different
+// banks. ADJACENT: a row is 32 bytes in one place, which is faster to load; the halves of classes 4 to 7 are swapped.
+// Otherwise a group is eight pieces of half 0, then eight of half 1, which is faster to gather.
 template <bool ADJACENT>
 __device__ __forceinline__ uint32_t piece(uint32_t position, uint32_t h) {
   if (ADJACENT) return 2 * position + (h ^ (position >> 2 & 1));
@@ -95,8 +94,7 @@ __device__ __forceinline__ Pieces gather_step(uint32_t offset) {
   }
   return p;
 }
-// FIXED: the step is known to the compiler, which then shifts by multiplying: the other units are
-// busier.
+// FIXED: the step is known to the compiler, which then shifts by multiplying: the other units are busier.
 template <bool FIXED>
 __device__ __forceinline__ void add_step(float (&lo)[2][4], float (&hi)[2][4], const Pieces& p,
                                          const uint32_t (&w)[4], int step) {
@@ -115,9 +113,8 @@ __device__ __forceinline__ void add_step(float (&lo)[2][4], float (&hi)[2][4], c
   multiply_add(hi[1], b, p.half1[2], p.half1[3]);
 }
 
-// What a block does with the sums of a segment. Passes of one panel write them at once. With
-// several panels, the first one stores them, the next ones add, and the last one reads, adds and
-// writes; a helper stores them for the slice's owner.
+// What a block does with the sums of a segment. Passes of one panel write them at once. With several panels, the first
+// one stores them, the next ones add, and the last one reads, adds and writes; a helper stores them for the slice's owner.
 enum class Mode { write, store, add, finish, help };
 struct Segment {
   int slice, panel, task0, task1;
@@ -125,9 +122,9 @@ struct Segment {
   bool helped;  // the slice's owner has helpers
 };
 
-// The work of a block, counted from 0. Slices are dealt out in rounds. Those of the last round that
-// do not fill it have an owner each, and the other blocks share the tasks from `cut` on of all of
-// them, in order: of the only panel, or of `shared_panel`.
+// The work of a block, counted from 0. Slices are dealt out in rounds. Those of the last round that do not fill it have an
+// owner each, and the other blocks share the tasks from `cut` on of all of them, in order: of the only panel, or of
+// `shared_panel`.
 template <bool MULTI>
 struct Share {
   int rounds, rest, tail, low, high, count;
@@ -168,8 +165,9 @@ struct Share {
                      int(a.task_count),  Mode::write, round == rounds && tail > 0};
       if (MULTI) {
         seg.mode = panel == 0 ? Mode::store : panel + 1 == panels ? Mode::finish : Mode::add;
-        if (seg.mode == Mode::add) {  // samples go through the panels in turned order: loads of
-                                      // slabs spread over time
+        if (seg.mode ==
+            Mode::
+                add) {  // samples go through the panels in turned order: loads of slabs spread over time
           const int sample = seg.slice * kSliceColumns / a.width;
           seg.panel = 1 + (panel - 1 + sample) % (panels - 2);
         }
@@ -224,8 +222,8 @@ __device__ __noinline__ float4 exact_line(const SliceArgs& a, uint32_t panel, ui
   return v;
 }
 
-// Rows of removed nodes, once the others are written: the self term alone (of one type in the
-// forward pass, of all in the backward pass), or nothing. A thread writes half a row.
+// Rows of removed nodes, once the others are written: the self term alone (of one type in the forward pass, of all in
+// the backward pass), or nothing. A thread writes half a row.
 template <bool MULTI, bool SELF, int THREADS>
 __device__ void write_removed_rows(const SliceArgs& a, int task0, int task1, int column, int h) {
   const int b = (column + 8 * h) / a.width;
@@ -391,8 +389,7 @@ __global__ void __launch_bounds__(THREADS, 1) slices_kernel(const __grid_constan
       }
     }
     __syncthreads();
-    // What comes next is found out meanwhile; its table is fetched once this panel's is no longer
-    // needed.
+    // What comes next is found out meanwhile; its table is fetched once this panel's is no longer needed.
     if (threadIdx.x == THREADS - 32) {
       write_card<MULTI>(a, k + 1,
                         reinterpret_cast<volatile Card*>(reinterpret_cast<volatile char*>(cards) +
@@ -595,8 +592,7 @@ double panel_cost(const SlicePlan& plan, const Pass& pass, uint32_t panel) {
   return sum;
 }
 
-// Which tasks of a slice its helpers do, so that all blocks end together: those from `cut` to `end`
-// of one panel.
+// Which tasks of a slice its helpers do, so that all blocks end together: those from `cut` to `end` of one panel.
 struct Cut {
   int panel, cut, end;
 };

@@ -1,7 +1,291 @@
+// lacuna import screen: options to a ScreenImport, and the report to the terminal.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+
 #include "cli/commands.h"
+#include "cli/table_spec.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
 
 namespace lacuna::cli {
+namespace {
 
-void add_import(CLI::App&) {}
+constexpr const char* kFooter = R"(
+SPEC is one word: NAME=PATH,key=value,... Lists inside a value are joined by '+'. Every table takes
+  separator=tab|comma|semicolon|space  between cells; left out: by name, .csv comma, .tsv .txt tab
+and every place with gene names
+  gene-separator=TEXT   between several genes in one cell; left out: one gene a cell
+  pattern=REGEX         its first group is the gene: ^([^_]+) takes YAR002W from YAR002W_dma91
+  ignore=NAME+NAME      names that stand for no gene, such as a control locus
+
+--genes       gene=COLUMN (gene)  alias=COLUMN+...  alias-separator=TEXT
+--aliases     gene=COLUMN (gene)  alias=COLUMN+... (alias)  alias-separator=TEXT
+--network     source=COLUMN (source)  target=COLUMN (target)
+              weight=COLUMN: stored as edge value; left out: none   min=, max=: rows outside are left out
+              missing-weight=NUMBER|drop: left out: an error
+              directed: left out: undirected, both directions are stored
+              self-loops=yes|no (yes): one a gene, after all edges   loop-weight=NUMBER (1)
+              repeated=first|keep|max|mean (first): an edge that is listed again
+--reactions   reaction=COLUMN (reaction)  rule=COLUMN (rule)  numbers=COLUMN+...: reaction features
+--stoichiometry  reaction=COLUMN (reaction)  metabolite=COLUMN (metabolite)  coefficient=COLUMN (coefficient)
+--features    .npy with rows in gene order, or a table: gene=COLUMN (gene)  columns=COLUMN+... (all others)
+              missing=NUMBER|nan: for genes without; left out: an error
+--samples     removed=COLUMN+...  label=COLUMN+...  numbers=COLUMN+...  categories=COLUMN+...  split=COLUMN
+              COLUMN may be NEW:COLUMN, to store it under another name
+--json-lmdb   types=TYPE+...: only these perturbation types   broken=error|drop (error)
+--split       NAME=FILE.json: {"train": [...], "val": [...], "test": [...]} of rows (0 = first row of
+              the first table) or of keys
+
+Examples:
+  lacuna import screen yeast --genes genes.tsv,alias=name \
+    --network physical=physical.tsv.gz,weight=weight,min=300 \
+    --network binding=binding.tsv.gz,directed \
+    --samples costanzo2010.tsv.gz,removed=gene_a+gene_b,label=score,numbers=sd+p \
+    --unknown drop --duplicates mean
+  lacuna import screen triples --genes genes.tsv --json-lmdb data/lmdb --split fold0=split.json
+
+docs/import.md has the rest.)";
+
+struct Arguments {
+  std::string out, genes, reactions, stoichiometry, json_lmdb;
+  std::vector<std::string> aliases, networks, features, samples, splits, repeats_within;
+  ScreenImport import;
+};
+
+GeneTableOptions gene_table(TableSpec spec, std::vector<std::string> alias_columns) {
+  GeneTableOptions options;
+  options.table = spec.take_table();
+  options.gene_column = spec.take("gene", "gene");
+  options.alias_columns = spec.take_list("alias");
+  options.alias_separator = spec.take("alias-separator");
+  if (options.alias_columns.empty()) options.alias_columns = std::move(alias_columns);
+  spec.finish();
+  return options;
+}
+
+NetworkOptions network(TableSpec spec) {
+  static const std::map<std::string, RepeatedEdges> kRepeated = {{"first", RepeatedEdges::first},
+                                                                 {"keep", RepeatedEdges::keep},
+                                                                 {"max", RepeatedEdges::max},
+                                                                 {"mean", RepeatedEdges::mean}};
+  NetworkOptions options;
+  options.name = spec.required_name("--network physical=physical.tsv");
+  options.table = spec.take_table();
+  options.names = spec.take_names();
+  options.source_column = spec.take("source", "source");
+  options.target_column = spec.take("target", "target");
+  options.weight_column = spec.take("weight");
+  options.min = spec.take_number("min");
+  options.max = spec.take_number("max");
+  options.directed = spec.take_flag("directed");
+  const std::string loops = spec.take("self-loops", "yes");
+  if (loops != "yes" && loops != "no") spec.refuse("self-loops", "is yes or no");
+  options.self_loops = loops == "yes";
+  options.loop_weight = spec.take_number("loop-weight").value_or(1);
+  const auto repeated = kRepeated.find(spec.take("repeated", "first"));
+  if (repeated == kRepeated.end()) spec.refuse("repeated", "is first, keep, max or mean");
+  options.repeated = repeated->second;
+  const std::string missing = spec.take("missing-weight");
+  if (missing == "drop")
+    options.missing_weight = NAN;
+  else if (!missing.empty())
+    options.missing_weight = parse_number(missing);
+  if (!missing.empty() && !options.missing_weight)
+    spec.refuse("missing-weight", "is a number or drop");
+  spec.finish();
+  return options;
+}
+
+MetabolismOptions metabolism(TableSpec reactions, TableSpec stoichiometry) {
+  MetabolismOptions options;
+  options.reactions = reactions.take_table();
+  options.names.pattern = reactions.take("pattern");
+  options.names.ignore = reactions.take_list("ignore");
+  options.reaction_column = reactions.take("reaction", "reaction");
+  options.rule_column = reactions.take("rule", "rule");
+  options.number_columns = reactions.take_list("numbers");
+  reactions.finish();
+  options.stoichiometry = stoichiometry.take_table();
+  options.stoichiometry_reaction_column = stoichiometry.take("reaction", "reaction");
+  options.metabolite_column = stoichiometry.take("metabolite", "metabolite");
+  options.coefficient_column = stoichiometry.take("coefficient", "coefficient");
+  stoichiometry.finish();
+  return options;
+}
+
+FeatureOptions features(TableSpec spec) {
+  FeatureOptions options;
+  options.name = spec.required_name("--features esm2=embeddings.npy");
+  if (fs::path(spec.path()).extension() == ".npy") {
+    options.source = {spec.path(), {}};
+    spec.finish();
+    return options;
+  }
+  options.source = spec.take_table();
+  options.names = spec.take_names();
+  options.gene_column = spec.take("gene", "gene");
+  options.columns = spec.take_list("columns");
+  const std::string missing = spec.take("missing");
+  if (!missing.empty()) options.missing = parse_number(missing);
+  if (!missing.empty() && !options.missing) spec.refuse("missing", "is a number or nan");
+  spec.finish();
+  return options;
+}
+
+SampleTableOptions samples(TableSpec spec) {
+  SampleTableOptions options;
+  options.name = spec.take_name();
+  options.table = spec.take_table();
+  options.names = spec.take_names();
+  options.removed_columns = spec.take_list("removed");
+  options.labels = spec.take_columns("label");
+  options.numbers = spec.take_columns("numbers");
+  options.categories = spec.take_columns("categories");
+  options.splits = spec.take_columns("split");
+  spec.finish();
+  return options;
+}
+
+JsonLmdbOptions json_lmdb(TableSpec spec) {
+  JsonLmdbOptions options;
+  options.path = spec.path();
+  options.names = spec.take_names();
+  options.perturbation_types = spec.take_list("types");
+  const std::string broken = spec.take("broken", "error");
+  if (broken != "error" && broken != "drop") spec.refuse("broken", "is error or drop");
+  options.drop_broken = broken == "drop";
+  spec.finish();
+  return options;
+}
+
+SplitOptions split(TableSpec spec) {
+  const SplitOptions options = {spec.take_name(), spec.path()};
+  spec.finish();
+  return options;
+}
+
+// The specs read into arguments.import.
+void read_specs(Arguments& arguments) {
+  ScreenImport& import = arguments.import;
+  import.genes = gene_table({"--genes", arguments.genes}, {});
+  for (const auto& text : arguments.aliases)
+    import.aliases.push_back(gene_table({"--aliases", text}, {"alias"}));
+  for (const auto& text : arguments.networks)
+    import.networks.push_back(network({"--network", text}));
+  if (arguments.reactions.empty() != arguments.stoichiometry.empty())
+    throw UsageError("metabolism needs both --reactions and --stoichiometry");
+  if (!arguments.reactions.empty())
+    import.metabolism = metabolism({"--reactions", arguments.reactions},
+                                   {"--stoichiometry", arguments.stoichiometry});
+  for (const auto& text : arguments.features)
+    import.features.push_back(features({"--features", text}));
+  for (const auto& text : arguments.samples) import.samples.push_back(samples({"--samples", text}));
+  if (!arguments.json_lmdb.empty())
+    import.records = json_lmdb({"--json-lmdb", arguments.json_lmdb});
+  for (const auto& text : arguments.splits) import.splits.push_back(split({"--split", text}));
+  if (!arguments.repeats_within.empty()) {
+    import.repeats_within.emplace();
+    for (const auto& name : arguments.repeats_within)
+      if (name != "nothing") import.repeats_within->push_back(name);
+  }
+}
+
+// "physical.tsv:82: 'YAR062W'" below the heading physical.tsv becomes "line 82: 'YAR062W'".
+std::string shortened(const std::string& example, const std::string& source) {
+  if (example.starts_with(source + ": ")) return example.substr(source.size() + 2);
+  if (example.starts_with(source + ":")) return "line " + example.substr(source.size() + 1);
+  return example;
+}
+
+void print_report(const ImportReport& report) {
+  std::string_view source;
+  for (const Tally& tally : report.tallies()) {
+    if (tally.count == 0) continue;
+    if (tally.source != source) fmt::print("{}\n", source = tally.source);
+    fmt::print("{:>14}  {}\n", with_commas(tally.count), tally.what);
+    std::vector<std::string> examples;
+    for (const std::string& example : tally.examples)
+      examples.push_back(shortened(example, tally.source));
+    if (!examples.empty())
+      fmt::print("{:>14}  e.g. {}{}\n", "", fmt::join(examples, "; "),
+                 tally.count > examples.size() ? "; ..." : "");
+  }
+}
+
+void run(Arguments& arguments) {
+  read_specs(arguments);
+  TerminalProgress progress;
+  const ImportedScreen imported =
+      import_screen(arguments.out, arguments.import, command_line(), progress);
+  print_report(imported.report);
+  const Screen& screen = imported.screen;
+  fmt::print("wrote {}: {} genes, {} edge types, {} samples\n", arguments.out,
+             with_commas(screen.graph().genes().size()), screen.graph().edge_types().size(),
+             with_commas(screen.samples().size()));
+}
+
+// An option whose values are the names of an enum's members.
+template <class Policy>
+void add_policy(CLI::App* app, const std::string& option, Policy& policy,
+                const std::vector<Policy>& values, const std::string& help) {
+  std::vector<std::string> names;
+  for (const Policy value : values) names.emplace_back(name(value));
+  const auto set = [&policy, values](const std::string& word) {
+    for (const Policy value : values)
+      if (name(value) == word) policy = value;
+  };
+  app->add_option_function<std::string>(option, set, fmt::format("{} ({})", help, name(policy)))
+      ->option_text(fmt::format("{}", fmt::join(names, "|")))
+      ->check(CLI::IsMember(names));
+}
+
+}  // namespace
+
+void add_import(CLI::App& app) {
+  CLI::App* import = app.add_subcommand("import", "Make a screen from tables or a JSON database");
+  import->require_subcommand(1);
+  CLI::App* screen = import->add_subcommand(
+      "screen",
+      "Make a screen from tables (TSV, CSV, plain or gzip) or an LMDB of JSON records.\n"
+      "Nothing is guessed: what is odd in the data is counted, shown and kept in the manifest.");
+  auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  screen->add_option("OUT", a.out, "Directory to write")->required();
+  const auto add = [&](const char* option, auto& target, const char* what, const char* help) {
+    return screen->add_option(option, target, help)->option_text(what)->allow_extra_args(false);
+  };
+  add("--genes", a.genes, "SPEC", "Table of the genes, in their order")->required();
+  add("--aliases", a.aliases, "SPEC ...", "More names for genes");
+  add("--network", a.networks, "SPEC ...", "Edges between genes, of type NAME");
+  add("--reactions", a.reactions, "SPEC", "Reactions with their gene rules (and, or)");
+  add("--stoichiometry", a.stoichiometry, "SPEC", "Metabolites of the reactions");
+  add("--features", a.features, "SPEC ...", "Given features of the genes");
+  add("--samples", a.samples, "SPEC ...", "Samples, a row each; NAME goes to the column 'screen'");
+  add("--json-lmdb", a.json_lmdb, "SPEC", "Samples, from an LMDB of JSON records");
+  add("--split", a.splits, "SPEC ...", "Splits, from JSON index lists");
+  add_policy(screen, "--unknown", a.import.unknown, {UnknownPolicy::error, UnknownPolicy::drop},
+             "Rows and records that name an unknown gene");
+  add_policy(screen, "--duplicates", a.import.duplicates,
+             {DuplicatePolicy::keep, DuplicatePolicy::mean, DuplicatePolicy::first},
+             "Samples that remove the same genes");
+  add("--repeats-within", a.repeats_within, "COLUMN,...",
+      "Only samples that agree in these columns repeat each other (screen; for records "
+      "dataset_name,"
+      "experiment_type,media,media_state,temperature); 'nothing': removed genes alone count")
+      ->delimiter(',');
+  add_policy(screen, "--missing-labels", a.import.missing_labels,
+             {MissingLabelPolicy::keep, MissingLabelPolicy::drop, MissingLabelPolicy::error},
+             "Samples without any label; kept as NaN");
+  add_policy(screen, "--non-numbers", a.import.non_numbers,
+             {NonNumberPolicy::error, NonNumberPolicy::missing},
+             "Cells that should be numbers and are not");
+  add("--threads", a.import.threads, "N", "For JSON records; 0: all (0)");
+  screen->footer(kFooter);
+  screen->callback([arguments] { run(*arguments); });
+}
 
 }  // namespace lacuna::cli

@@ -7,6 +7,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(simdjson REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(hwy CONFIG QUIET)
 if(LACUNA_BENCHES)
   find_package(benchmark REQUIRED)
@@ -47,7 +48,7 @@ target_compile_definitions(lacuna_public_dependencies INTERFACE $<$<COMPILE_LANG
 
 add_library(lacuna_private_dependencies INTERFACE)
 target_link_libraries(lacuna_private_dependencies INTERFACE
-  lacuna_lmdb lacuna_deflate lacuna_hwy simdjson::simdjson Threads::Threads)
+  lacuna_lmdb lacuna_deflate lacuna_hwy simdjson::simdjson ZLIB::ZLIB Threads::Threads)
 target_include_directories(lacuna_private_dependencies SYSTEM INTERFACE ${LACUNA_XXHASH_INCLUDE_DIR})
 
 add_library(lacuna_cli_dependencies INTERFACE)

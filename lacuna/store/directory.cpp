@@ -233,10 +233,14 @@ void Directory::check(Progress& progress) const {
   progress.end();
 }
 
+void DirectoryWriter::check_path(const fs::path& path, const std::string& format) {
+  if (is_there(path)) check_replaceable(path, format);
+}
+
 DirectoryWriter::DirectoryWriter(const fs::path& path, const std::string& format, int version,
                                  const Json& whose)
     : path_(path.has_filename() ? path : path.parent_path()), format_(format), version_(version) {
-  if (is_there(path_)) check_replaceable(path_, format);
+  check_path(path_, format);
   create_directory_durably(path_);
   const Json partial = {{"format", format}, {"version", version}, {"whose", whose}};
   write_text_atomically(path_ / kPartial, partial.dump(2) + "\n");

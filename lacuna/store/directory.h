@@ -78,6 +78,8 @@ class DirectoryWriter {
  public:
   DirectoryWriter(const fs::path& path, const std::string& format, int version,
                   const Json& whose = Json::object());
+  // Throws what the constructor would for this path: for who has long work to do before it.
+  static void check_path(const fs::path& path, const std::string& format);
 
   const fs::path& path() const { return path_; }
   void add_array(const std::string& file, const Array& array);

@@ -1,0 +1,21 @@
+// Which genes a reaction needs, as annotations write it: "(A and B) or C".
+//
+// A rule is taken apart into gene sets, each of which is enough: {A, B} and {C}. Rules nest with
+// parentheses to any sensible depth; "and" binds tighter than "or"; both are read in any case, and
+// also as & && | ||. Sets keep the order of the rule; a gene is named once a set, and of equal sets
+// one is kept. {A, B} or {A} stays two sets: they are two ways to do the reaction.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lacuna {
+
+using GeneSet = std::vector<std::string>;
+
+// No sets for an empty rule: the reaction needs no gene. Throws Error with the place in the rule
+// for one that makes no sense, or that multiplies out to over 10,000 sets.
+std::vector<GeneSet> parse_gene_rule(std::string_view rule);
+
+}  // namespace lacuna

@@ -1,0 +1,29 @@
+// Given features of the genes: an array whose rows are in gene order, or a table by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lacuna/graph/hetero_graph.h"
+#include "lacuna/screen/gene_names.h"
+
+namespace lacuna {
+
+struct FeatureOptions {
+  std::string name;
+  TableSource source;  // a .npy of [genes] or [genes, d] numbers, or a table
+  // The rest is for tables.
+  NameRules names;
+  std::string gene_column = "gene";
+  std::vector<std::string> columns;  // empty: all but the gene column, in table order
+  // For genes without a row, and missing cells; may be NaN. Not set: an Error that names the gene.
+  std::optional<double> missing;
+};
+
+// Stored as f32 [genes, d]. Throws Error for another number of rows, a gene with two rows, a row of
+// several genes.
+void import_features(const FeatureOptions& options, const GeneList& genes, ImportContext& context,
+                     HeteroGraph& graph);
+
+}  // namespace lacuna

@@ -2,6 +2,11 @@
 // tensors. They differ in the shape of x alone.
 #include "lacuna/nn/torch_aggregate.h"
 #include "lacuna/ops/aggregate_shared.h"
+#if LACUNA_HAVE_CUDA
+#include "lacuna/nn/torch_cuda.h"
+#include "lacuna/ops/aggregate_cuda.h"
+#include "lacuna/ops/aggregate_shared_cuda.h"
+#endif
 
 namespace lacuna::torch_ops {
 namespace {
@@ -74,6 +79,58 @@ Gradients cpu_backward(at::TensorList graph, at::IntArrayRef sizes, const Tensor
   return out;
 }
 
+#if LACUNA_HAVE_CUDA
+template <bool kShared>
+Tensor cuda(at::TensorList graph, at::IntArrayRef sizes, const Tensor& x, const Tensor& removed,
+            const Tensor& ptr, std::string_view reduce, bool sum_types,
+            const OptionalTensor& values, const OptionalTensor& eps) {
+  const Tensor out = meta<kShared>(graph, sizes, x, removed, ptr, reduce, sum_types, values, eps);
+  const DeviceGraph device(graph, sizes);
+  const Tensor x_ = x.contiguous(), removed_ = removed.contiguous(), ptr_ = ptr.contiguous();
+  const OptionalTensor values_ = contiguous(values), eps_ = contiguous(eps);
+  const CudaAggregateOptions options = {reduce_from_name(reduce), sum_types};
+  Launch launch(x.device());
+  with_real(x.scalar_type(), [&]<class Real>(Real) {
+    const auto bytes =
+        kShared ? aggregate_shared_cuda_workspace<Real> : aggregate_cuda_workspace<Real>;
+    const auto run = kShared ? aggregate_shared_cuda<Real> : aggregate_cuda<Real>;
+    void* workspace = launch.workspace(bytes(device.view, options, ptr.numel() - 1, x.size(-1)));
+    run(device.view, options, x.size(-1), data<Real>(x_), cuda_removed(removed_, ptr_),
+        data<Parameter<Real>>(values_), data<Parameter<Real>>(eps_), mutable_data<Real>(out),
+        workspace, launch.error(), launch.stream());
+  });
+  return out;
+}
+
+template <bool kShared>
+Gradients cuda_backward(at::TensorList graph, at::IntArrayRef sizes, const Tensor& grad,
+                        const OptionalTensor& x, const Tensor& removed, const Tensor& ptr,
+                        std::string_view reduce, bool sum_types, const OptionalTensor& values,
+                        const OptionalTensor& eps, bool need_values, bool need_eps) {
+  const Gradients out = meta_backward<kShared>(graph, sizes, grad, x, removed, ptr, reduce,
+                                               sum_types, values, eps, need_values, need_eps);
+  const Tensor &grad_x = std::get<0>(out), &grad_values = std::get<1>(out),
+               &grad_eps = std::get<2>(out);
+  const DeviceGraph device(graph, sizes);
+  const Tensor grad_ = grad.contiguous(), removed_ = removed.contiguous(), ptr_ = ptr.contiguous();
+  const OptionalTensor x_ = contiguous(x), values_ = contiguous(values), eps_ = contiguous(eps);
+  const CudaAggregateOptions options = {reduce_from_name(reduce), sum_types};
+  Launch launch(grad.device());
+  with_real(grad.scalar_type(), [&]<class Real>(Real) {
+    using Param = Parameter<Real>;
+    const auto bytes =
+        kShared ? aggregate_shared_cuda_workspace<Real> : aggregate_cuda_workspace<Real>;
+    const auto run = kShared ? aggregate_shared_backward_cuda<Real> : aggregate_backward_cuda<Real>;
+    void* workspace = launch.workspace(bytes(device.view, options, ptr.numel() - 1, grad.size(-1)));
+    run(device.view, options, grad.size(-1), data<Real>(grad_), data<Real>(x_),
+        cuda_removed(removed_, ptr_), data<Param>(values_), data<Param>(eps_),
+        mutable_data<Real>(grad_x), data_if<Param>(need_eps, grad_eps),
+        data_if<Param>(need_values, grad_values), workspace, launch.error(), launch.stream());
+  });
+  return out;
+}
+#endif
+
 // ---- autograd and autocast
 template <bool kShared>
 Tensor call(at::TensorList graph, at::IntArrayRef sizes, const Tensor& x, const Tensor& removed,
@@ -130,6 +187,14 @@ TORCH_LIBRARY_IMPL(lacuna, CPU, m) {
   m.impl("aggregate_shared", cpu<true>);
   m.impl("aggregate_shared_backward", cpu_backward<true>);
 }
+#if LACUNA_HAVE_CUDA
+TORCH_LIBRARY_IMPL(lacuna, CUDA, m) {
+  m.impl("aggregate", cuda<false>);
+  m.impl("aggregate_backward", cuda_backward<false>);
+  m.impl("aggregate_shared", cuda<true>);
+  m.impl("aggregate_shared_backward", cuda_backward<true>);
+}
+#endif
 TORCH_LIBRARY_IMPL(lacuna, Meta, m) {
   m.impl("aggregate", meta<false>);
   m.impl("aggregate_backward", meta_backward<false>);

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -145,6 +147,22 @@ Real* mutable_data(const Tensor& tensor) {
 
 inline OptionalTensor contiguous(const OptionalTensor& tensor) {
   return given(tensor) ? OptionalTensor(tensor->contiguous()) : std::nullopt;
+}
+
+// Row `row` of edges [2, E] of any integer type as u32; what does not fit becomes 2^32 - 1, which is no node.
+inline std::vector<uint32_t> node_indices(const Tensor& edges, int64_t row) {
+  const Tensor line = edges.select(0, row).to(at::kLong).contiguous();
+  std::vector<uint32_t> indices(size_t(line.numel()));
+  const int64_t* from = data<int64_t>(line);
+  for (size_t e = 0; e < indices.size(); ++e)
+    indices[e] = from[e] < 0 || from[e] >= UINT32_MAX ? UINT32_MAX : uint32_t(from[e]);
+  return indices;
+}
+
+inline Tensor copy_bytes(std::span<const std::byte> bytes) {
+  const Tensor tensor = at::empty({int64_t(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, mutable_data<std::byte>(tensor));
+  return tensor;
 }
 
 // Calls body(Real()) with the C++ type of a dtype that passed check_real().

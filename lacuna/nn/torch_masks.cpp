@@ -6,10 +6,17 @@
 //   records  u8 [B, stride], or with more rows
 #include "lacuna/ops/masks.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 
 #include "lacuna/nn/torch_aggregate.h"
 #include "lacuna/ops/aggregate_masked.h"
+#if LACUNA_HAVE_CUDA
+#include "lacuna/nn/torch_cuda.h"
+#include "lacuna/ops/aggregate_masked_cuda.h"
+#include "lacuna/ops/masks_cuda.h"
+#endif
 
 namespace lacuna::torch_ops {
 namespace {
@@ -112,6 +119,41 @@ void update_masks_cpu(at::TensorList table, at::IntArrayRef counts, const Tensor
                mutable_data<uint8_t>(records));
 }
 
+#if LACUNA_HAVE_CUDA
+void write_masks_on_cuda(at::TensorList table, at::IntArrayRef counts, const Tensor& removed,
+                         const Tensor& ptr, const Tensor& records) {
+  write_masks_meta(table, counts, removed, ptr, records);
+  const Tensor table_ptr = table[0].contiguous(), place = table[1].contiguous(),
+               removed_ = removed.contiguous(), ptr_ = ptr.contiguous();
+  Launch launch(removed.device());
+  write_masks_cuda(
+      MaskLayout(counts, MaskForm::u8),
+      {data<uint32_t>(table_ptr), data<uint32_t>(place), uint32_t(table_ptr.numel() - 1)},
+      cuda_removed(removed_, ptr_), mutable_data<uint8_t>(records), launch.error(),
+      launch.stream());
+}
+
+Tensor masks_on_cuda(at::TensorList table, at::IntArrayRef counts, const Tensor& removed,
+                     const Tensor& ptr) {
+  const Tensor records = masks_meta(table, counts, removed, ptr);
+  write_masks_on_cuda(table, counts, removed, ptr, records);
+  return records;
+}
+
+// At a GPU's bandwidth whole records cost no more than finding out what changed. Rows that only the last batch had become
+// the wild type's again.
+void update_masks_on_cuda(at::TensorList table, at::IntArrayRef counts, const Tensor& last_removed,
+                          const Tensor& last_ptr, const Tensor& removed, const Tensor& ptr,
+                          const Tensor& records) {
+  update_masks_meta(table, counts, last_removed, last_ptr, removed, ptr, records);
+  write_masks_on_cuda(table, counts, removed, ptr, records);
+  const int64_t batch = ptr.numel() - 1, rest = last_ptr.numel() - 1 - batch;
+  if (rest > 0)
+    write_masks_on_cuda(table, counts, removed, at::zeros({rest + 1}, ptr.options()),
+                        records.slice(0, batch, batch + rest));
+}
+#endif
+
 // ---- aggregating by masks; offsets[t] is where type t's mask starts in a record
 void check_mask_records(const GraphSizes& sizes, const AggregateOptions& options,
                         const Tensor& masks, at::IntArrayRef offsets, c10::Device device) {
@@ -193,6 +235,60 @@ Gradients masked_cpu_backward(at::TensorList graph, at::IntArrayRef sizes, const
   return out;
 }
 
+#if LACUNA_HAVE_CUDA
+Tensor masked_cuda(at::TensorList graph, at::IntArrayRef sizes, const Tensor& x,
+                   const Tensor& masks, at::IntArrayRef offsets, std::string_view reduce,
+                   bool sum_types, const OptionalTensor& values, const OptionalTensor& eps) {
+  const Tensor out = masked_meta(graph, sizes, x, masks, offsets, reduce, sum_types, values, eps);
+  const DeviceGraph device(graph, sizes);
+  const Tensor x_ = x.contiguous(), masks_ = masks.contiguous();
+  const OptionalTensor values_ = contiguous(values), eps_ = contiguous(eps);
+  const std::vector<uint64_t> offsets_(offsets.begin(), offsets.end());
+  const CudaMasks records = {data<uint8_t>(masks_), uint64_t(masks.size(1)), offsets_,
+                             masks.size(0)};
+  const CudaAggregateOptions options = {reduce_from_name(reduce), sum_types};
+  Launch launch(x.device());
+  with_real(x.scalar_type(), [&]<class Real>(Real) {
+    void* workspace = launch.workspace(
+        aggregate_masked_cuda_workspace<Real>(device.view, options, records.batch));
+    aggregate_masked_cuda<Real>(device.view, options, x.size(-1), data<Real>(x_), records,
+                                data<Parameter<Real>>(values_), data<Parameter<Real>>(eps_),
+                                mutable_data<Real>(out), workspace, launch.stream());
+  });
+  return out;
+}
+
+Gradients masked_cuda_backward(at::TensorList graph, at::IntArrayRef sizes, const Tensor& grad,
+                               const OptionalTensor& x, const Tensor& masks,
+                               at::IntArrayRef offsets, std::string_view reduce, bool sum_types,
+                               const OptionalTensor& values, const OptionalTensor& eps,
+                               bool need_values, bool need_eps) {
+  const Gradients out = masked_meta_backward(graph, sizes, grad, x, masks, offsets, reduce,
+                                             sum_types, values, eps, need_values, need_eps);
+  const Tensor &grad_x = std::get<0>(out), &grad_values = std::get<1>(out),
+               &grad_eps = std::get<2>(out);
+  const DeviceGraph device(graph, sizes);
+  const Tensor grad_ = grad.contiguous(), masks_ = masks.contiguous();
+  const OptionalTensor x_ = contiguous(x), values_ = contiguous(values), eps_ = contiguous(eps);
+  const std::vector<uint64_t> offsets_(offsets.begin(), offsets.end());
+  const CudaMasks records = {data<uint8_t>(masks_), uint64_t(masks.size(1)), offsets_,
+                             masks.size(0)};
+  const CudaAggregateOptions options = {reduce_from_name(reduce), sum_types};
+  Launch launch(grad.device());
+  with_real(grad.scalar_type(), [&]<class Real>(Real) {
+    using Param = Parameter<Real>;
+    void* workspace = launch.workspace(
+        aggregate_masked_cuda_workspace<Real>(device.view, options, records.batch));
+    aggregate_masked_backward_cuda<Real>(
+        device.view, options, grad.size(-1), data<Real>(grad_), data<Real>(x_), records,
+        data<Param>(values_), data<Param>(eps_), mutable_data<Real>(grad_x),
+        data_if<Param>(need_eps, grad_eps), data_if<Param>(need_values, grad_values), workspace,
+        launch.stream());
+  });
+  return out;
+}
+#endif
+
 Tensor call_masked(at::TensorList graph, at::IntArrayRef sizes, const Tensor& x,
                    const Tensor& masks, at::IntArrayRef offsets, std::string_view reduce,
                    bool sum_types, const OptionalTensor& values, const OptionalTensor& eps) {
@@ -246,6 +342,15 @@ TORCH_LIBRARY_IMPL(lacuna, CPU, m) {
   m.impl("aggregate_masked", masked_cpu);
   m.impl("aggregate_masked_backward", masked_cpu_backward);
 }
+#if LACUNA_HAVE_CUDA
+TORCH_LIBRARY_IMPL(lacuna, CUDA, m) {
+  m.impl("masks", masks_on_cuda);
+  m.impl("write_masks", write_masks_on_cuda);
+  m.impl("update_masks", update_masks_on_cuda);
+  m.impl("aggregate_masked", masked_cuda);
+  m.impl("aggregate_masked_backward", masked_cuda_backward);
+}
+#endif
 TORCH_LIBRARY_IMPL(lacuna, Meta, m) {
   m.impl("masks", masks_meta);
   m.impl("write_masks", write_masks_meta);

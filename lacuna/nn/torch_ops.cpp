@@ -4,29 +4,21 @@
 // another language can carry them:
 //
 //   graph    the buffers of a lacuna.Graph; graph[0] is the plan (lacuna/ops/graph_plan.h) as bytes
-//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device
+//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device; on a GPU one more, see torch_cuda.h
 //   removed  int32, ptr[B] of them or more (spare capacity is not read);   ptr  int32 [B + 1]
 //   x        f32, bf16 or f64;   values [E] and eps [T] f32, or f64 beside f64
 //
 // The backward of an operator is an operator of its own; it gives an empty tensor for a gradient
 // that was not asked for.
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include "lacuna/nn/torch_common.h"
+#if LACUNA_HAVE_CUDA
+#include "lacuna/nn/torch_cuda.h"
+#endif
 
 namespace lacuna::torch_ops {
 namespace {
-
-// Indices of any integer type as u32; what does not fit becomes 2^32 - 1, which is no node.
-std::vector<uint32_t> node_indices(const Tensor& edges, int64_t row) {
-  const Tensor line = edges.select(0, row).to(at::kLong).contiguous();
-  std::vector<uint32_t> indices(size_t(line.numel()));
-  const int64_t* from = data<int64_t>(line);
-  for (size_t e = 0; e < indices.size(); ++e)
-    indices[e] = from[e] < 0 || from[e] >= UINT32_MAX ? UINT32_MAX : uint32_t(from[e]);
-  return indices;
-}
 
 // The plan of a graph as bytes: edges[t] is [2, E_t], sources then targets.
 Tensor make_plan(int64_t nodes, at::TensorList edges, at::ArrayRef<std::string> names) {
@@ -47,9 +39,7 @@ Tensor make_plan(int64_t nodes, at::TensorList edges, at::ArrayRef<std::string> 
   }
   for (size_t t = 0; t < edges.size(); ++t) lists.push_back({ends[2 * t], ends[2 * t + 1]});
   const GraphPlan plan = GraphPlan::make(uint32_t(nodes), lists);
-  const Tensor bytes = at::empty({int64_t(plan.bytes().size())}, at::kByte);
-  std::ranges::copy(plan.bytes(), mutable_data<std::byte>(bytes));
-  return bytes;
+  return copy_bytes(plan.bytes());
 }
 
 bool has_cuda() {
@@ -60,6 +50,13 @@ bool has_cuda() {
 #endif
 }
 
+// Throws for what an operator on a GPU was given and could not use; does not wait for those still running.
+void check_errors() {
+#if LACUNA_HAVE_CUDA
+  throw_pending_error();
+#endif
+}
+
 }  // namespace
 }  // namespace lacuna::torch_ops
 
@@ -67,6 +64,7 @@ TORCH_LIBRARY(lacuna, m) {
   m.def("make_plan(int num_nodes, Tensor[] edges, str[] names) -> Tensor",
         lacuna::torch_ops::make_plan);
   m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
+  m.def("check_errors() -> ()", lacuna::torch_ops::check_errors);
 
   // x [N, B, H] -> [T, N, B, H], or [N, B, H] with sum_types
   m.def(
@@ -99,7 +97,20 @@ TORCH_LIBRARY(lacuna, m) {
   m.def(
       "write_masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr, Tensor(a!) records) "
       "-> ()");
+  // records hold the masks of (last_removed, last_ptr), and then those of (removed, ptr)
   m.def(
       "update_masks(Tensor[] table, int[] counts, Tensor last_removed, Tensor last_ptr, "
       "Tensor removed, Tensor ptr, Tensor(a!) records) -> ()");
+
+  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite, ...
+  m.def("bipartite_plan(int[] sizes, Tensor gene_reaction, Tensor reaction_metabolite) -> Tensor");
+  m.def(
+      "bipartite(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor x, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+  m.def(
+      "bipartite_backward(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor grad, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+
+  // u8 to f32 or bf16: x * scale + shift
+  m.def("cast(Tensor x, float scale, float shift, ScalarType dtype) -> Tensor");
 }

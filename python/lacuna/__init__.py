@@ -18,15 +18,22 @@ from ._batch import removed_lists  # noqa: E402
 from .aggregate import aggregate  # noqa: E402
 from .aggregate_masked import aggregate_masked  # noqa: E402
 from .aggregate_shared import aggregate_shared  # noqa: E402
+from .bipartite import BipartiteGraph, bipartite  # noqa: E402
+from .cast import cast  # noqa: E402
+from .errors import check_errors  # noqa: E402
 from .graph import Graph  # noqa: E402
 from .masks import MaskArena, masks, split_masks  # noqa: E402
 
 __all__ = [
+    "BipartiteGraph",
     "Graph",
     "MaskArena",
     "aggregate",
     "aggregate_masked",
     "aggregate_shared",
+    "bipartite",
+    "cast",
+    "check_errors",
     "has_cuda",
     "library_path",
     "masks",

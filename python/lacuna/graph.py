@@ -6,15 +6,18 @@ import itertools
 from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from ._plan import PlanModule
 
 
-class Graph(nn.Module):
+class Graph(PlanModule):
     """Edge types over the same nodes, as opaque buffers that move with ``.to(device)``.
 
     Make one with :meth:`from_edges` or :meth:`from_hetero_data`. It has no parameters, and its buffers stay out of
     ``state_dict``: a graph is data, and a checkpoint is made for one. Put it into a model as a submodule and it
-    follows the model.
+    follows the model. The first move to a GPU lays the graph out for its kernels, which takes seconds for millions of
+    edges.
 
     Attributes:
         num_nodes: N.
@@ -24,12 +27,10 @@ class Graph(nn.Module):
     """
 
     def __init__(self, num_nodes: int, num_edges: Mapping[str, int], plan: Tensor, values: Tensor | None = None):
-        super().__init__()
+        super().__init__(plan, [int(num_nodes), len(num_edges), *num_edges.values()], slices=True)
         self.num_nodes = int(num_nodes)
         self.num_edges = dict(num_edges)
         self.types = tuple(num_edges)
-        self.sizes = [self.num_nodes, len(self.types), *self.num_edges.values()]
-        self.register_buffer("plan", plan, persistent=False)
         self.register_buffer("values", values, persistent=False)
         self.register_buffer("_mask_ptr", None, persistent=False)
         self.register_buffer("_mask_place", None, persistent=False)
@@ -106,7 +107,7 @@ class Graph(nn.Module):
         """Makes the table that :func:`lacuna.masks` reads, about eight bytes an edge. The first call of masks() does
         this by itself; call it before a CUDA graph is captured."""
         if self._mask_ptr is None:
-            table = torch.ops.lacuna.mask_table(self.plan.cpu(), self.sizes)
+            table = torch.ops.lacuna.mask_table(self._host, self._host_sizes)
             self._mask_ptr, self._mask_place = (part.to(self.device) for part in table)
 
     @property
@@ -114,14 +115,8 @@ class Graph(nn.Module):
         self.make_mask_table()
         return [self._mask_ptr, self._mask_place]
 
-    @property
-    def buffer_list(self) -> list[Tensor]:
-        """What the operators take as ``graph``."""
-        return [self.plan]
-
-    @property
-    def device(self) -> torch.device:
-        return self.plan.device
+    def _arguments(self):
+        return self.num_nodes, self.num_edges, self._host, None if self.values is None else self.values.cpu()
 
     def extra_repr(self) -> str:
         edges = ", ".join(f"{name}: {count:,}" for name, count in self.num_edges.items())

@@ -23,6 +23,10 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   add_library(lacuna_torch SHARED ${torch_sources})
   add_library(lacuna::lacuna_torch ALIAS lacuna_torch)
   target_link_libraries(lacuna_torch PUBLIC lacuna lacuna::torch)  # in this order: our fmt before torch's
+  if(torch_sources MATCHES "/lacuna/train/")  # reads the configuration of a run
+    find_package(yaml-cpp REQUIRED)
+    target_link_libraries(lacuna_torch PUBLIC yaml-cpp)
+  endif()
   if(LACUNA_HAVE_CUDA)
     target_link_libraries(lacuna_torch PUBLIC lacuna_cuda)
   endif()

@@ -6,8 +6,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lacuna)
 
 # A folder's headers, except what only tests include.
 install(DIRECTORY lacuna/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*_test*" EXCLUDE
-        PATTERN "testing.h" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*test*" EXCLUDE PATTERN "closeness.h" EXCLUDE)
 
 set(base_targets lacuna lacuna_public_dependencies)
 if(TARGET lacuna_cuda)

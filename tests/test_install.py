@@ -41,6 +41,7 @@ def test_every_header_compiles_for_a_consumer(prefix, tmp_path):
     headers = sorted(str(path.relative_to(include)) for path in include.rglob("*.h"))
     headers = [h for h in headers if h.split("/")[1] not in ("nn", "train")]  # those need torch
     assert "lacuna/core/error.h" in headers
+    assert not [h for h in headers if "gtest" in (include / h).read_text()], "a header of the tests was installed"
     source = tmp_path / "source"
     shutil.copytree(ROOT / "tests" / "consumer", source)
     (source / "main.cpp").write_text("".join(f'#include "{h}"\n' for h in headers) + "int main() {}\n")

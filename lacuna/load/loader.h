@@ -5,12 +5,12 @@
 //     while (auto batch = loader.next()) train(*batch);
 //
 // A Source says what a batch is and how to fill one; the same loader serves all of them:
-//   using Batch                                                    default constructible; owns its
-//   buffers uint64_t size() const                                          samples, numbered from 0
-//   void fill(std::span<const uint64_t> samples, Batch& out) const  replaces out's contents and
-//   reuses its capacity;
-//                                                                  called by several threads at
-//                                                                  once
+//   using Batch
+//       default constructible; owns its buffers
+//   uint64_t size() const
+//       how many samples there are; they are numbered from 0
+//   void fill(std::span<const uint64_t> samples, Batch& out) const
+//       replaces the contents of `out`, reusing its capacity; called by several threads at once
 //
 // Batches are delivered strictly in order, and prefetching goes on across the end of an epoch. At
 // most `prefetch` batches are made and not yet taken. A batch is handed out as a BatchRef: its

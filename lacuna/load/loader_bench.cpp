@@ -1,8 +1,9 @@
 // A sample through the loader, and the steps it is made of. Samples are triples out of 6,607 genes;
-// the second argument is the number of samples, the last the batch.
-//   Order           which samples are in a batch       ShuffledVector: the same from a list in
-//   memory, shuffled an epoch Fill            those samples into a batch Load            both,
-//   through 0, 1 or 2 threads (wall-clock time)
+// the last two arguments are the number of samples and the batch.
+//   Order            which samples are in a batch
+//   ShuffledVector   the same from a list in memory, shuffled anew each epoch
+//   Fill             those samples into a batch
+//   Load             both, with 0, 1 or 2 threads (wall-clock time)
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

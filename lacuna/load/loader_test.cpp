@@ -135,14 +135,17 @@ TEST(Loader, KeptBatchesGoBackToThePool) {
 }
 
 TEST(Loader, ABatchMayEndInAnotherThread) {
-  EchoLoader loader({1000}, {{.global_batch = 5, .seed = 3}, 2, 8});
-  for (int i = 0; i < 50; ++i) {
-    auto batch = loader.next();
-    if (!batch) continue;
-    std::thread([batch = std::move(batch)]() mutable { batch.reset(); }).detach();
-  }
-  expect_epoch(*std::make_unique<EchoLoader>(EchoSource{10}, LoaderSettings{}), 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::vector<std::thread> others;
+  {
+    EchoLoader loader({1000}, {{.global_batch = 5, .seed = 3}, 2, 8});
+    for (uint64_t p = 0; p < 60; ++p) {
+      auto batch = loader.next();
+      others.emplace_back([batch = std::move(batch), right = expected(loader.order(), 0, p)] {
+        EXPECT_EQ(*batch, right);
+      });
+    }
+  }  // some of them end after the loader
+  for (std::thread& other : others) other.join();
 }
 
 TEST(Loader, AnExceptionArrivesWhereItHappened) {

@@ -45,20 +45,23 @@ class ColumnValues {
 class ScreenBatch {
  public:
   ScreenBatch() = default;
-  ScreenBatch(const ScreenBatch&) =
-      default;  // there is no move: it would leave a batch without ptr
+  // There is no move: it would leave a batch without ptr.
+  ScreenBatch(const ScreenBatch&) = default;
   ScreenBatch& operator=(const ScreenBatch&) = default;
 
-  uint64_t size() const { return ptr_.size() - 1; }               // B
-  std::span<const uint64_t> samples() const { return samples_; }  // [B] their numbers in the screen
-  std::span<const int32_t> removed() const { return removed_; }   // [ptr[B]] gene indices
-  std::span<const int32_t> ptr() const { return ptr_; }  // [B + 1] sample b: [ptr[b], ptr[b + 1])
-  std::span<const float> labels() const { return labels_; }  // [B, L] NaN = not measured
-  uint64_t label_count() const { return label_count_; }      // L
-  std::span<const ColumnValues> columns() const {
-    return columns_;
-  }                        // in the order they were chosen
-  uint64_t bytes() const;  // of removed, ptr, labels and columns: what would be moved to a device
+  uint64_t size() const { return ptr_.size() - 1; }  // B
+  // [B] their numbers in the screen
+  std::span<const uint64_t> samples() const { return samples_; }
+  // [ptr[B]] gene indices; sample b removes those at ptr[b] to ptr[b + 1] - 1
+  std::span<const int32_t> removed() const { return removed_; }
+  std::span<const int32_t> ptr() const { return ptr_; }  // [B + 1]
+  // [B, L] NaN = not measured
+  std::span<const float> labels() const { return labels_; }
+  uint64_t label_count() const { return label_count_; }  // L
+  // In the order they were chosen.
+  std::span<const ColumnValues> columns() const { return columns_; }
+  // Of removed, ptr, labels and columns: what would be moved to a device.
+  uint64_t bytes() const;
 
  private:
   friend class ScreenSource;

@@ -32,7 +32,7 @@ struct SliceArgs {
   BFloat16* out;
   float* sums;  // [blocks, output rows, 16] of each block's slice, for more than one panel; then
                 // [blocks, output rows, 16] what helpers add to the slices of the last round
-  int* done;  // [blocks] helpers' segments that are done; zero at the start
+  int* done;    // [blocks] helpers' segments that are done; zero at the start
   int32_t* error;
 
   int slices;

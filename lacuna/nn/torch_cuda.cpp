@@ -52,7 +52,8 @@ std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slice
   graph->plan = GraphPlan::from_bytes(std::as_bytes(span_of<uint8_t>(bytes)), nullptr);
   const uint32_t nodes = graph->plan.node_count();
   if (slices && nodes < 65536 && graph->plan.edge_count() > 0) {
-    const uint32_t capacity = slice_capacity(cuda_shared_memory_bytes(), nodes);
+    const uint32_t capacity =
+        slice_capacity(cuda_shared_memory_bytes(), nodes, graph->plan.type_count());
     graph->slice_bytes = copy_bytes(SlicePlan::make(graph->plan, {capacity}).bytes());
     graph->slices =
         SlicePlan::from_bytes(std::as_bytes(span_of<uint8_t>(graph->slice_bytes)), nullptr);

@@ -22,11 +22,12 @@
 #include <string>
 #include <vector>
 
+#include "lacuna/core/random.h"
+#include "lacuna/graph/generate_graph.h"
 #include "lacuna/ops/aggregate_cuda.h"
-#include "lacuna/ops/random_graph.h"
+#include "lacuna/ops/masks_cuda.h"
 
 using namespace lacuna;
-using namespace lacuna::testing;
 
 namespace {
 
@@ -132,14 +133,69 @@ __global__ void naive(const uint32_t* ptr, const uint16_t* neighbour, const uint
   }
 }
 
+// Edges of all types, and removed nodes of a batch, that own their numbers.
+struct EdgeLists {
+  uint32_t nodes = 0;
+  std::vector<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> types;  // sources, targets
+
+  GraphPlan plan() const {
+    std::vector<EdgeList> lists;
+    for (const auto& [sources, targets] : types) lists.push_back({sources, targets});
+    return GraphPlan::make(nodes, lists);
+  }
+};
+struct RemovedLists {
+  std::vector<int32_t> index, ptr = {0};
+};
+
+EdgeLists generated(GraphSize size) {
+  const HeteroGraph graph = generate_graph(size, 1);
+  EdgeLists lists;
+  lists.nodes = graph.genes().size();
+  for (const EdgeType* edges : graph.gene_edges()) {
+    lists.types.emplace_back(edges->sources(), edges->targets());
+  }
+  return lists;
+}
+
+// Node i is drawn with weight U^exponent, U uniform in (low, 1): moderate degrees for (0.01, -0.4).
+EdgeLists drawn(uint32_t nodes, const std::vector<uint64_t>& counts, double low, double exponent) {
+  Random random(1);
+  std::vector<double> sum(nodes);
+  double total = 0;
+  for (double& s : sum) {
+    s = total += std::pow(low + (1 - low) * random.uniform(), exponent);
+  }
+  auto draw = [&] {
+    const auto at = std::upper_bound(sum.begin(), sum.end(), random.uniform() * total);
+    return uint32_t(std::min<size_t>(size_t(at - sum.begin()), nodes - 1));
+  };
+  EdgeLists lists;
+  lists.nodes = nodes;
+  for (const uint64_t count : counts) {
+    std::vector<uint32_t> sources(count), targets(count);
+    for (uint64_t e = 0; e < count; ++e) {
+      sources[e] = draw();
+      targets[e] = draw();
+    }
+    lists.types.emplace_back(std::move(sources), std::move(targets));
+  }
+  return lists;
+}
+const std::vector<uint64_t> kYeastCounts = {1002806, 17692,  79224, 828701, 18394,
+                                            153320,  144211, 44310, 207250};
+
+float to_float(float v) { return v; }
+float to_float(BFloat16 v) { return float(v); }
+
 struct Setup {
-  RandomGraph graph;
+  EdgeLists graph;
   GraphPlan plan;
   std::unique_ptr<SlicePlan> slices;
   Buffer<std::byte> plan_bytes;
   std::unique_ptr<Buffer<std::byte>> slice_bytes;
 
-  explicit Setup(RandomGraph g, bool want_slices = true)
+  explicit Setup(EdgeLists g, bool want_slices = true)
       : graph(std::move(g)),
         plan(graph.plan()),
         plan_bytes(std::vector<std::byte>(plan.bytes().begin(), plan.bytes().end())) {
@@ -180,21 +236,22 @@ struct Setup {
 };
 
 struct Batch {
-  RandomRemoved removed;
+  RemovedLists removed;
   Buffer<int32_t> index, ptr;
-  Batch(RandomRemoved r) : removed(std::move(r)), index(removed.index), ptr(removed.ptr) {}
+  Batch(RemovedLists r) : removed(std::move(r)), index(removed.index), ptr(removed.ptr) {}
   CudaRemoved view() const {
     return {index.data, ptr.data, int64_t(index.count), int64_t(ptr.count) - 1};
   }
 };
 Batch make_batch(uint32_t nodes, int64_t batch, uint32_t each) {
-  RandomRemoved r;
+  RemovedLists r;
   Random random(3);
   for (int64_t b = 0; b < batch; ++b) {
     std::vector<int32_t> s(each);
     for (uint32_t i = 0; i < each; ++i)
       s[i] = each >= nodes ? int32_t(i) : int32_t(random.below(nodes));
-    r.add(s);
+    r.index.insert(r.index.end(), s.begin(), s.end());
+    r.ptr.push_back(int32_t(r.index.size()));
   }
   return Batch(std::move(r));
 }
@@ -313,7 +370,7 @@ double check(const Setup& s, const Batch& batch, int64_t width, bool backward, c
     Real got;
     CUDA(cudaMemcpy(&got, out.data + (t0 * nodes * (backward ? 0 : 1) + v) * columns + column,
                     sizeof(Real), cudaMemcpyDeviceToHost));
-    const double d = to_double(got) - want;
+    const double d = double(to_float(got)) - want;
     apart += d * d;
     size += want * want;
   }
@@ -426,8 +483,8 @@ void ladder_of(const Setup& s, int64_t batch_size, int64_t width, bool with_naiv
   }
 }
 
-RandomGraph from_file(const char* path, uint32_t nodes) {
-  RandomGraph graph;
+EdgeLists from_file(const char* path, uint32_t nodes) {
+  EdgeLists graph;
   graph.nodes = nodes;
   FILE* f = std::fopen(path, "rb");
   if (f == nullptr) {
@@ -449,22 +506,14 @@ RandomGraph from_file(const char* path, uint32_t nodes) {
   return graph;
 }
 
-const GraphShape kHuman = {.nodes = 20000,
-                           .edges = {200000, 500000, 1500000, 4000000, 6000000},
-                           .skew = 0.5,
-                           .self_loops = true,
-                           .hub = 5000};
-
 void grid() {
   std::printf("%9s %5s %5s %8s %10s %10s %7s %10s %10s %7s  %s\n", "nodes", "H", "B", "removed",
               "cuSPARSE", "forward", "ratio", "cuSPARSE", "backward", "ratio", "errors");
   size_t free_bytes = 0, total = 0;
   for (const uint32_t nodes : {6607u, 20000u, 1000000u}) {
-    const Setup s(
-        nodes == 6607 ? yeast_size_graph()
-        : nodes == 20000
-            ? random_graph(1, kHuman)
-            : random_graph(1, {.nodes = nodes, .edges = {20000000}, .skew = 0.3, .hub = 5000}));
+    const Setup s(nodes == 6607    ? generated(GraphSize::yeast)
+                  : nodes == 20000 ? generated(GraphSize::human)
+                                   : drawn(nodes, {20000000}, 1e-4, -0.4));
     for (const int64_t width : {8, 64, 72, 512}) {
       for (const int64_t b : {1, 28, 29, 256}) {
         const int64_t columns = b * width, types = s.plan.type_count();
@@ -501,6 +550,25 @@ void grid() {
   }
 }
 
+void masks() {
+  const HeteroGraph graph = generate_graph(GraphSize::yeast, 1);
+  const RemovalRules rules(graph);
+  const MaskLayout layout(rules, MaskForm::u8);
+  const MaskTable table(rules, layout);
+  const Buffer<uint32_t> ptr(table.ptr), place(table.place);
+  const Batch batch = make_batch(table.gene_count(), 28, 3);
+  const Buffer<uint8_t> records(28 * layout.stride());
+  const double fill_ms = median_ms([&] { CUDA(cudaMemsetAsync(records.data, 1, records.count)); });
+  const double ms = median_ms([&] {
+    write_masks_cuda(layout, {ptr.data, place.data, table.gene_count()}, batch.view(), records.data,
+                     nullptr, nullptr);
+  });
+  std::printf(
+      "masks of 28 samples, %.1f MB, tables %.1f MB: %.3f ms (cudaMemset of the same bytes %.3f)\n",
+      double(records.count) / 1e6, double(table.ptr.size() + table.place.size()) * 4 / 1e6, ms,
+      fill_ms);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -513,18 +581,10 @@ int main(int argc, char** argv) {
               prop.name, prop.multiProcessorCount, prop.sharedMemPerBlockOptin / 1024,
               version / 1000, version % 1000 / 10);
   if (mode == "ladder") {
-    for (const uint32_t hub : {0u, 5000u}) {
-      std::printf("\n=== yeast size, %s\n",
-                  hub ? "one gene of in-degree and one of out-degree 5,000" : "no hubs planted");
-      RandomGraph g = yeast_size_graph();
-      if (hub == 0)
-        g = random_graph(
-            1, {.nodes = 6607,
-                .edges = {1002806, 17692, 79224, 828701, 18394, 153320, 144211, 44310, 207250},
-                .skew = 0.5,
-                .self_loops = true});
-      const Setup s(std::move(g));
-      ladder_of<BFloat16>(s, 28, 64, hub == 0);
+    for (const bool hubs : {false, true}) {
+      std::printf("\n=== yeast size, %s\n", hubs ? "hubs of 5,000 in and out" : "moderate degrees");
+      const Setup s(hubs ? generated(GraphSize::yeast) : drawn(6607, kYeastCounts, 0.01, -0.4));
+      ladder_of<BFloat16>(s, 28, 64, true);
       ladder_of<float>(s, 28, 64, false);
     }
     if (argc > 2) {
@@ -535,12 +595,14 @@ int main(int argc, char** argv) {
     }
   } else if (mode == "human") {
     std::printf("\n=== human size\n");
-    const Setup s(random_graph(1, kHuman));
+    const Setup s(generated(GraphSize::human));
     ladder_of<BFloat16>(s, 28, 64, false);
+  } else if (mode == "masks") {
+    masks();
   } else if (mode == "grid") {
     grid();
   } else {
-    std::printf("usage: aggregate_gpu ladder [edges.bin] | human | grid\n");
+    std::printf("usage: aggregate_gpu ladder [edges.bin] | human | masks | grid\n");
     return 2;
   }
 }

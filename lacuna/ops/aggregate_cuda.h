@@ -1,18 +1,19 @@
 // aggregate (aggregate.h) and its gradients on a GPU: same arguments, device pointers, same
 // meaning.
 //
-// Three ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which):
-//   slices   sums of bf16 where the graph has a SlicePlan: 16 columns of x at a time in shared
-//   memory, tensor cores add lines    other sums that fit: columns in shared memory, one pair of
-//   lanes a row gather   everything else: a warp a row, 16-byte reads of x through the L2 cache
+// Two ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which):
+//   slices   sums of bf16 (and the mean, forward) where the graph has a SlicePlan that fits the
+//            device's shared memory: 16 columns of x at a time stand there, tensor cores add
+//   gather   everything else: a warp a row, 16-byte reads of x through the L2 cache
 //
-// Sums are f32 (f64 for f64) in an order that the graph and its plan fix: the same bits in every
-// run. The ways differ in that order, so their results differ in rounding. No atomics touch a
-// result.
+// Sums are f32 (f64 for f64) in an order that the graph, its plan and the device fix: the same bits
+// in every run. The ways differ in that order, so their results differ in rounding; and in the
+// backward pass of the slices way types are added in an order that depends on the sample's place in
+// the batch, so moving a sample may change the last bits of its gradient.
 //
-// A NaN or infinity in x reaches exactly the rows that sum it, on all three ways: where a sum of
-// the slices way is not finite, its rows are summed again term by term. The slices way keeps less
-// of very small numbers: terms lose what is below 2^-86 in absolute size.
+// A NaN or infinity in x reaches exactly the rows that sum it, on both ways: where a sum of the
+// slices way is not finite, its rows are summed again term by term. The slices way keeps less of
+// very small numbers: a term loses what is below 2^-86 in absolute size.
 #pragma once
 
 #include "lacuna/ops/aggregate.h"
@@ -25,7 +26,7 @@ struct CudaAggregateOptions {
   bool sum_types = false;
 };
 
-enum class CudaPath : uint8_t { slices, lines, gather };
+enum class CudaPath : uint8_t { slices, gather };
 enum class CudaPass : uint8_t { forward, backward };
 // Which way a call takes on the current device.
 template <class Real>

@@ -27,8 +27,8 @@ struct SharedArgs {
   const Parameter<Real>* eps;
   const Real* x;         // [N, H]
   const Real* grad_out;  // [T, N, B, H], or [N, B, H] with sum_types
-  double*
-      product;  // [T, N, H]: sums of the wild type; backward: grad_out summed over the samples that keep the row
+  // [T, N, H]: sums of the wild type; backward: grad_out summed over the samples that keep the row.
+  double* product;
   double* all;  // [T, N, H]: grad_out summed over all samples
 
   __device__ double value(int t, const Csr& csr, uint32_t i) const {
@@ -56,8 +56,8 @@ struct SharedArgs {
   }
 };
 
-// The warps of a block share the neighbours [begin, end) of a row; lane h of each adds up a column. Every lane of warp 0
-// gets the sum, in the order of the warps.
+// The warps of a block share the neighbours [begin, end) of a row; lane h of each adds up a column.
+// Every lane of warp 0 gets the sum, in the order of the warps.
 template <class Term>
 __device__ double block_row_sum(uint32_t begin, uint32_t end, Term term) {
   __shared__ double part[kWarps][32];

@@ -1,8 +1,8 @@
 // aggregate_shared() (aggregate_shared.h) on a GPU: device pointers, same meaning.
 //
-// The product for the wild type is taken once, in f64. A row of a sample that removes some of its in-neighbours has their
-// terms taken off again; where that is not finite, the row is summed anew. Every result is a sum in fixed order: the same
-// bits in every run.
+// The product for the wild type is taken once, in f64. A row of a sample that removes some of its
+// in-neighbours has their terms taken off again; where that is not finite, the row is summed anew.
+// Every result is a sum in fixed order: the same bits in every run.
 #pragma once
 
 #include "lacuna/ops/aggregate_cuda.h"

@@ -30,9 +30,10 @@ __host__ __device__ inline Places places(uint32_t slab_rows, uint32_t nodes, int
   return p;
 }
 
-// 16-byte piece of the slab where half h of a row lies. Equal halves of the eight classes of a group lie in different
-// banks. ADJACENT: a row is 32 bytes in one place, which is faster to load; the halves of classes 4 to 7 are swapped.
-// Otherwise a group is eight pieces of half 0, then eight of half 1, which is faster to gather.
+// 16-byte piece of the slab where half h of a row lies. Equal halves of the eight classes of a
+// group lie in different banks. ADJACENT: a row is 32 bytes in one place, which is faster to load;
+// the halves of classes 4 to 7 are swapped. Otherwise a group is eight pieces of half 0, then eight
+// of half 1, which is faster to gather.
 template <bool ADJACENT>
 __device__ __forceinline__ uint32_t piece(uint32_t position, uint32_t h) {
   if (ADJACENT) return 2 * position + (h ^ (position >> 2 & 1));
@@ -94,7 +95,8 @@ __device__ __forceinline__ Pieces gather_step(uint32_t offset) {
   }
   return p;
 }
-// FIXED: the step is known to the compiler, which then shifts by multiplying: the other units are busier.
+// FIXED: the step is known to the compiler, which then shifts by multiplying: the other units are
+// busier.
 template <bool FIXED>
 __device__ __forceinline__ void add_step(float (&lo)[2][4], float (&hi)[2][4], const Pieces& p,
                                          const uint32_t (&w)[4], int step) {
@@ -113,8 +115,9 @@ __device__ __forceinline__ void add_step(float (&lo)[2][4], float (&hi)[2][4], c
   multiply_add(hi[1], b, p.half1[2], p.half1[3]);
 }
 
-// What a block does with the sums of a segment. Passes of one panel write them at once. With several panels, the first
-// one stores them, the next ones add, and the last one reads, adds and writes; a helper stores them for the slice's owner.
+// What a block does with the sums of a segment. Passes of one panel write them at once. With
+// several panels, the first one stores them, the next ones add, and the last one reads, adds and
+// writes; a helper stores them for the slice's owner.
 enum class Mode { write, store, add, finish, help };
 struct Segment {
   int slice, panel, task0, task1;
@@ -122,9 +125,9 @@ struct Segment {
   bool helped;  // the slice's owner has helpers
 };
 
-// The work of a block, counted from 0. Slices are dealt out in rounds. Those of the last round that do not fill it have an
-// owner each, and the other blocks share the tasks from `cut` on of all of them, in order: of the only panel, or of
-// `shared_panel`.
+// The work of a block, counted from 0. Slices are dealt out in rounds. Those of the last round that
+// do not fill it have an owner each, and the other blocks share the tasks from `cut` on of all of
+// them, in order: of the only panel, or of `shared_panel`.
 template <bool MULTI>
 struct Share {
   int rounds, rest, tail, low, high, count;
@@ -165,9 +168,8 @@ struct Share {
                      int(a.task_count),  Mode::write, round == rounds && tail > 0};
       if (MULTI) {
         seg.mode = panel == 0 ? Mode::store : panel + 1 == panels ? Mode::finish : Mode::add;
-        if (seg.mode ==
-            Mode::
-                add) {  // samples go through the panels in turned order: loads of slabs spread over time
+        // Samples go through the panels in turned order: loads of slabs spread over time.
+        if (seg.mode == Mode::add) {
           const int sample = seg.slice * kSliceColumns / a.width;
           seg.panel = 1 + (panel - 1 + sample) % (panels - 2);
         }
@@ -222,11 +224,13 @@ __device__ __noinline__ float4 exact_line(const SliceArgs& a, uint32_t panel, ui
   return v;
 }
 
-// Rows of removed nodes, once the others are written: the self term alone (of one type in the forward pass, of all in
-// the backward pass), or nothing. A thread writes half a row.
+// Rows of removed nodes, once the others are written: the self term alone (of one type in the
+// forward pass, of all in the backward pass), or nothing. Columns of halves [h0, h1), which are of
+// one sample; a thread writes them in a row.
 template <bool MULTI, bool SELF, int THREADS>
-__device__ void write_removed_rows(const SliceArgs& a, int task0, int task1, int column, int h) {
-  const int b = (column + 8 * h) / a.width;
+__device__ void write_removed_rows(const SliceArgs& a, int task0, int task1, int column, int h0,
+                                   int h1) {
+  const int b = (column + 8 * h0) / a.width;
   const int begin = a.removed.ptr[b], end = a.removed.ptr[b + 1];
   if (begin < 0 || end < begin || end > a.removed.capacity || (b == 0 && begin != 0)) return;
   const int types = a.forward ? a.types : 1;
@@ -239,17 +243,19 @@ __device__ void write_removed_rows(const SliceArgs& a, int task0, int task1, int
       const int task = int(a.task_of[row]);
       if (task < task0 || task >= task1) continue;
     }
-    float v[8] = {};
-    if (SELF) {
-      for (int t = a.forward ? type : 0; t < (a.forward ? type + 1 : a.types); ++t) {
-        Pack<BFloat16, 8> own;
-        own.load(a.source + t * a.source_stride + int64_t(node) * a.columns + column + 8 * h);
-        for (int c = 0; c < 8; ++c) v[c] = fmaf(1 + a.eps[t], widen(own.value[c]), v[c]);
+    for (int h = h0; h < h1; ++h) {
+      Pack<BFloat16, 8> result;
+      if (SELF) {
+        float v[8] = {};
+        for (int t = a.forward ? type : 0; t < (a.forward ? type + 1 : a.types); ++t) {
+          Pack<BFloat16, 8> own;
+          own.load(a.source + t * a.source_stride + int64_t(node) * a.columns + column + 8 * h);
+          for (int c = 0; c < 8; ++c) v[c] = fmaf(1 + a.eps[t], widen(own.value[c]), v[c]);
+        }
+        for (int c = 0; c < 8; ++c) result.value[c] = round_to<BFloat16>(v[c]);
       }
+      result.store(a.out + row * a.columns + column + 8 * h);
     }
-    Pack<BFloat16, 8> result;
-    for (int c = 0; c < 8; ++c) result.value[c] = round_to<BFloat16>(v[c]);
-    result.store(a.out + row * a.columns + column + 8 * h);
   }
 }
 
@@ -389,7 +395,8 @@ __global__ void __launch_bounds__(THREADS, 1) slices_kernel(const __grid_constan
       }
     }
     __syncthreads();
-    // What comes next is found out meanwhile; its table is fetched once this panel's is no longer needed.
+    // What comes next is found out meanwhile; its table is fetched once this panel's is no longer
+    // needed.
     if (threadIdx.x == THREADS - 32) {
       write_card<MULTI>(a, k + 1,
                         reinterpret_cast<volatile Card*>(reinterpret_cast<volatile char*>(cards) +
@@ -552,8 +559,12 @@ __global__ void __launch_bounds__(THREADS, 1) slices_kernel(const __grid_constan
     }
     if (card->mode == int(Mode::finish) || card->mode == int(Mode::write)) {
       __syncthreads();
-      for (int h = 0; h < 2 && column + 8 * h < a.columns; ++h) {
-        write_removed_rows<MULTI, SELF, THREADS>(a, card->task0, task1, column, h);
+      const bool two = column + 8 < a.columns;
+      if (two && column / a.width == (column + 8) / a.width) {
+        write_removed_rows<MULTI, SELF, THREADS>(a, card->task0, task1, column, 0, 2);
+      } else {
+        write_removed_rows<MULTI, SELF, THREADS>(a, card->task0, task1, column, 0, 1);
+        if (two) write_removed_rows<MULTI, SELF, THREADS>(a, card->task0, task1, column, 1, 2);
       }
     }
     __syncthreads();  // the next card is there
@@ -581,8 +592,8 @@ Device device() {
 // What loading a slab costs, in the unit of slice::Pass::cost.
 double slab_cost(const Pass& pass) { return (pass.panel_count > 1 ? 1.5 : 3.0) * pass.slab_rows; }
 constexpr double kEarly = 0.05;  // helpers end before the last panel by this part of a slice
-constexpr double kSwitch =
-    1.2;  // a helper's change to another slice, in slab loads: nothing overlaps it
+// A helper's change to another slice, in slab loads: nothing overlaps it.
+constexpr double kSwitch = 1.2;
 
 double panel_cost(const SlicePlan& plan, const Pass& pass, uint32_t panel) {
   const Panel p = plan.at<Panel>(pass.panels)[panel];
@@ -592,7 +603,8 @@ double panel_cost(const SlicePlan& plan, const Pass& pass, uint32_t panel) {
   return sum;
 }
 
-// Which tasks of a slice its helpers do, so that all blocks end together: those from `cut` to `end` of one panel.
+// Which tasks of a slice its helpers do, so that all blocks end together: those from `cut` to `end`
+// of one panel.
 struct Cut {
   int panel, cut, end;
 };

@@ -1,4 +1,5 @@
-// bipartite() (bipartite.h) on a GPU: device pointers, same meaning. Metabolism is small: the kernels are plain.
+// bipartite() (bipartite.h) on a GPU: device pointers, same meaning. Metabolism is small: the
+// kernels are plain.
 #pragma once
 
 #include "lacuna/ops/bipartite.h"

@@ -8,7 +8,8 @@
 
 namespace lacuna {
 
-// Real is float or BFloat16. x [count], out [count]; no alignment is asked for, 16 bytes are fastest.
+// Real is float or BFloat16. x [count], out [count]; no alignment is asked for, 16 bytes are
+// fastest.
 template <class Real>
 void cast_cuda(const uint8_t* x, int64_t count, float scale, float shift, Real* out,
                CudaStream stream);

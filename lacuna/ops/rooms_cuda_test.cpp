@@ -1,4 +1,5 @@
-// The smaller rooms on a GPU, each against its own CPU side: masks, cast, aggregate_masked, aggregate_shared, bipartite.
+// The smaller rooms on a GPU, each against its own CPU side: masks, cast, aggregate_masked,
+// aggregate_shared, bipartite.
 #include <gtest/gtest.h>
 
 #include "lacuna/core/error.h"

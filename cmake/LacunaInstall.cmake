@@ -4,9 +4,15 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lacuna)
 
-# A folder's headers, except what only tests include.
-install(DIRECTORY lacuna/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh" PATTERN "*test*" EXCLUDE PATTERN "closeness.h" EXCLUDE)
+# Every header but those that serve tests: named so, or including GoogleTest or a testing.h.
+file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} lacuna/*/*.h lacuna/*/*.cuh)
+foreach(header ${headers})
+  file(STRINGS ${header} for_tests REGEX "#include.*(gtest/|gmock/|testing\\.h)")
+  if(NOT for_tests AND NOT header MATCHES "test")
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+  endif()
+endforeach()
 
 set(base_targets lacuna lacuna_public_dependencies)
 if(TARGET lacuna_cuda)
@@ -22,7 +28,7 @@ endif()
 install(TARGETS lacuna_program)
 
 configure_package_config_file(cmake/lacunaConfig.cmake.in ${CMAKE_BINARY_DIR}/lacunaConfig.cmake
-                              INSTALL_DESTINATION ${package_dir})
+                              INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/lacunaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lacunaConfig.cmake ${CMAKE_BINARY_DIR}/lacunaConfigVersion.cmake
         DESTINATION ${package_dir})

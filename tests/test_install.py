@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +48,20 @@ def test_every_header_compiles_for_a_consumer(prefix, tmp_path):
     (source / "main.cpp").write_text("".join(f'#include "{h}"\n' for h in headers) + "int main() {}\n")
     run("cmake", "-S", source, "-B", tmp_path / "build", "-G", "Ninja", f"-Dlacuna_ROOT={prefix}")
     run("cmake", "--build", tmp_path / "build")
+
+
+def test_torch_component_is_found_and_runs(prefix, tmp_path):
+    if not list(prefix.rglob("lacunaTorchTargets.cmake")):
+        pytest.skip("lacuna was built without torch")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(consumer LANGUAGES CXX)\n"
+        "find_package(lacuna 0.1 REQUIRED COMPONENTS torch)\n"
+        "add_executable(consumer main.cpp)\ntarget_link_libraries(consumer PRIVATE lacuna::lacuna_torch)\n")
+    (source / "main.cpp").write_text("int main() {}\n")  # the operators register themselves when the library is loaded
+    run("cmake", "-S", source, "-B", tmp_path / "build", "-G", "Ninja", f"-Dlacuna_ROOT={prefix}",
+        f"-DLACUNA_PYTHON={sys.executable}")
+    run("cmake", "--build", tmp_path / "build")
+    assert "liblacuna_torch" in run("ldd", tmp_path / "build" / "consumer")
+    run(tmp_path / "build" / "consumer")

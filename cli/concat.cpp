@@ -23,7 +23,7 @@ void run(const Options& options) {
     screens.push_back(Screen::open(path));
     sources.push_back({{"path", path}, {"fingerprint", hex(screens.back().fingerprint().value())}});
   }
-  JoinedSamples joined = join_samples(screens, options.source);
+  JoinedSamples joined = join_samples(screens, options.source, progress);
   const Json made_by = {{"command", command_line()},
                         {"settings", {{"source", options.source}}},
                         {"sources", sources}};

@@ -15,7 +15,8 @@ namespace lacuna::cli {
 namespace {
 
 constexpr const char* kFooter = R"(
-SPEC is one word: NAME=PATH,key=value,... Lists inside a value are joined by '+'. Every table takes
+SPEC is one word: PATH,key=value,... and for --network, --features, --samples and --split
+NAME=PATH,key=value,... Lists inside a value are joined by '+'. Every table takes
   separator=tab|comma|semicolon|space  between cells; left out: by name, .csv comma, .tsv .txt tab
 and every place with gene names
   gene-separator=TEXT   between several genes in one cell; left out: one gene a cell
@@ -49,6 +50,8 @@ Examples:
   lacuna import screen triples --genes genes.tsv --json-lmdb data/lmdb --split fold0=split.json
 
 docs/import.md has the rest.)";
+
+constexpr auto kNamed = TableSpec::Naming::named;
 
 struct Arguments {
   std::string out, genes, reactions, stoichiometry, json_lmdb;
@@ -175,18 +178,20 @@ void read_specs(Arguments& arguments) {
   for (const auto& text : arguments.aliases)
     import.aliases.push_back(gene_table({"--aliases", text}, {"alias"}));
   for (const auto& text : arguments.networks)
-    import.networks.push_back(network({"--network", text}));
+    import.networks.push_back(network({"--network", text, kNamed}));
   if (arguments.reactions.empty() != arguments.stoichiometry.empty())
     throw UsageError("metabolism needs both --reactions and --stoichiometry");
   if (!arguments.reactions.empty())
     import.metabolism = metabolism({"--reactions", arguments.reactions},
                                    {"--stoichiometry", arguments.stoichiometry});
   for (const auto& text : arguments.features)
-    import.features.push_back(features({"--features", text}));
-  for (const auto& text : arguments.samples) import.samples.push_back(samples({"--samples", text}));
+    import.features.push_back(features({"--features", text, kNamed}));
+  for (const auto& text : arguments.samples)
+    import.samples.push_back(samples({"--samples", text, kNamed}));
   if (!arguments.json_lmdb.empty())
     import.records = json_lmdb({"--json-lmdb", arguments.json_lmdb});
-  for (const auto& text : arguments.splits) import.splits.push_back(split({"--split", text}));
+  for (const auto& text : arguments.splits)
+    import.splits.push_back(split({"--split", text, kNamed}));
   if (!arguments.repeats_within.empty()) {
     import.repeats_within.emplace();
     for (const auto& name : arguments.repeats_within)

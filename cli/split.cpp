@@ -28,7 +28,8 @@ Split make_split(const Screen& screen, const Options& options) {
   draw.by = split_by_from_name(options.by);
   draw.repeats_together = options.repeats == "together";
   for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
-  return draw_split(screen, options.name, draw);
+  TerminalProgress progress;
+  return draw_split(screen, options.name, draw, progress);
 }
 
 void run(const Options& options) {

@@ -45,10 +45,10 @@ std::string stem_of(const fs::path& path) {
 
 }  // namespace
 
-TableSpec::TableSpec(std::string option, std::string_view text)
+TableSpec::TableSpec(std::string option, std::string_view text, Naming naming)
     : option_(std::move(option)), text_(text) {
   const std::vector<std::string> pieces = split_unescaped(text, ',');
-  const size_t equals = pieces[0].find('=');
+  const size_t equals = naming == Naming::named ? pieces[0].find('=') : std::string::npos;
   if (equals != std::string::npos) name_ = unescape(pieces[0].substr(0, equals));
   path_ = unescape(equals == std::string::npos ? pieces[0] : pieces[0].substr(equals + 1));
   if (path_.empty())

@@ -1,6 +1,6 @@
 // The argument that names a table and how to read it, in one word:
 //
-//   NAME=PATH,key=value,key=value,flag
+//   NAME=PATH,key=value,key=value,flag      or without NAME=, where nothing is named
 //
 // Lists inside a value are joined by '+'. A comma, a plus or a backslash that belongs to a value is
 // written with a backslash before it.
@@ -19,7 +19,8 @@ namespace lacuna::cli {
 class TableSpec {
  public:
   // `option` ("--network") is what errors name. Throws UsageError when there is no path.
-  TableSpec(std::string option, std::string_view text);
+  enum class Naming { named, nameless };
+  TableSpec(std::string option, std::string_view text, Naming naming = Naming::nameless);
 
   // Each take_*() may be called once a key; finish() then refuses keys that nobody took.
   std::string take_name();                               // NAME, or the file's stem

@@ -1,6 +1,6 @@
 # What the torch-free part needs, from the distribution (docs/dependencies.md says why each).
 #   lacuna_public_dependencies    seen in our headers: fmt, nlohmann-json
-#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, xxHash, Highway, threads
+#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, zlib, xxHash, Highway, threads
 #   lacuna_cli_dependencies       the program: CLI11
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

@@ -235,6 +235,8 @@ def test_metabolism(folder):
     assert (out / "nodes/reaction.txt").read_text().split() == ["R1#1", "R1#2"]
     assert np.load(out / "edges/gene.rule.reaction.npy").T.tolist() == [[0, 0]]
     assert count(out, "m.tsv", "rows left out: an unknown reaction") == 1
+    write("m.tsv", "metabolite\treaction\tcoefficient\n\tR1\t1\n")
+    assert "m.tsv:2: no metabolite in column 'metabolite'" in error(*SAMPLES, *tables, "--unknown", "drop")
     write("m.tsv", "metabolite\treaction\tcoefficient\nx\tR1\tmuch\n")
     assert "m.tsv:2: 'much' in column 'coefficient'" in error(*SAMPLES, *tables, "--unknown", "drop")
     assert "needs both" in error(*SAMPLES, "--reactions", "r.tsv", code=2)
@@ -258,6 +260,7 @@ def test_wrong_calls(folder):
     assert "repeated is first, keep, max or mean" in error(*SAMPLES, "--network", "n=n.tsv,repeated=last", code=2)
     assert "min is not a number" in error(*SAMPLES, "--network", "n=n.tsv,min=x", code=2)
     assert "--unknown" in error(*SAMPLES, "--unknown", "guess", code=2)
+    assert "no column 'medium'" in error(*SAMPLES, "--repeats-within", "medium")
     assert "pattern '^a' has no group" in error("--samples", "s.tsv,removed=g1,label=y,pattern=^a")
 
 

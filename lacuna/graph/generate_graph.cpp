@@ -153,7 +153,7 @@ void add_gene_reaction_edges(HeteroGraph& graph, const GraphCounts& counts, Rand
     sources.push_back(source);
     targets.push_back(target);
   });
-  graph.add_edges("gene", "catalyses", "reaction",
+  graph.add_edges("gene", "rule", "reaction",
                   to_array(std::move(sources), targets, std::max(counts.genes, counts.reactions)));
 }
 

@@ -18,7 +18,7 @@
 // an out-degree; `experimental` has 4,200 and 3,000; in `tflink` one regulator has an out-degree of
 // 4,900.
 //
-// Metabolism is (gene, catalyses, reaction) and (reaction, stoichiometry, metabolite); the latter
+// Metabolism is (gene, rule, reaction) and (reaction, stoichiometry, metabolite); the latter
 // has the value "coefficient": reactants negative, products positive, every reaction has both.
 // Nearly half of the reactions have no gene.
 //

@@ -107,15 +107,15 @@ TEST_P(GeneratedGraph, MetabolismHasTheStatedShape) {
   }
   EXPECT_EQ(graph_.nodes("reaction").size(), counts_.reactions);
   EXPECT_EQ(graph_.nodes("metabolite").size(), counts_.metabolites);
-  const EdgeType& catalyses = graph_.edges("gene.catalyses.reaction");
+  const EdgeType& rule = graph_.edges("gene.rule.reaction");
   const EdgeType& stoichiometry = graph_.edges("reaction.stoichiometry.metabolite");
-  EXPECT_EQ(catalyses.size(), counts_.gene_reaction_edges);
+  EXPECT_EQ(rule.size(), counts_.gene_reaction_edges);
   EXPECT_EQ(stoichiometry.size(), counts_.reaction_metabolite_edges);
-  for (const EdgeType* edges : {&catalyses, &stoichiometry}) {
+  for (const EdgeType* edges : {&rule, &stoichiometry}) {
     const auto pairs = pairs_of(*edges);
     EXPECT_EQ(std::set<Edge>(pairs.begin(), pairs.end()).size(), pairs.size());
   }
-  const Csr genes = csr_by_target(graph_, catalyses);
+  const Csr genes = csr_by_target(graph_, rule);
   uint32_t without = 0, complexes = 0;
   for (uint32_t r = 0; r < genes.rows(); ++r) {
     without += genes.degree(r) == 0;

@@ -12,6 +12,7 @@
 namespace lacuna {
 namespace {
 
+constexpr uint64_t kReportEvery = 1 << 16;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kExactInF64 = int64_t(1) << 53;
 
@@ -221,11 +222,12 @@ std::vector<int> label_places(const Samples& samples, const std::vector<std::str
   return places;
 }
 
-Samples join_removed_and_labels(std::span<const Screen> screens) {
+Samples join_removed_and_labels(std::span<const Screen> screens, Progress& progress) {
   const auto names = join_label_names(screens);
   SampleBuilder builder(screens.front().graph().genes().size(), names);
   std::vector<uint32_t> removed;
   std::vector<float> labels(names.size());
+  progress.begin("joining", total_samples(screens), "samples");
   for (const auto& screen : screens) {
     const Samples& samples = screen.samples();
     const RemovedReader reader(samples);
@@ -237,8 +239,10 @@ Samples join_removed_and_labels(std::span<const Screen> screens) {
         labels[l] =
             places[l] < 0 ? float(kNone) : values[s * samples.label_count() + uint64_t(places[l])];
       builder.add(removed, labels);
+      if (builder.size() % kReportEvery == 0) progress.advance(builder.size());
     }
   }
+  progress.end();
   return builder.finish();
 }
 
@@ -284,11 +288,12 @@ void check_same_graph(const Screen& first, const Screen& other) {
   }
 }
 
-JoinedSamples join_samples(std::span<const Screen> screens, const std::string& source_column) {
+JoinedSamples join_samples(std::span<const Screen> screens, const std::string& source_column,
+                           Progress& progress) {
   LACUNA_ASSERT(!screens.empty());
   for (const auto& screen : screens) check_same_graph(screens.front(), screen);
   JoinedSamples joined;
-  joined.samples = join_removed_and_labels(screens);
+  joined.samples = join_removed_and_labels(screens, progress);
   joined.samples.columns = join_columns(screens);
   if (!source_column.empty()) {
     for (const auto& column : joined.samples.columns)

@@ -31,6 +31,7 @@ struct JoinedSamples {
 };
 // At least one screen. source_column: its name, or empty for none; its categories are the
 // directories' names, or their paths where two are named alike.
-JoinedSamples join_samples(std::span<const Screen> screens, const std::string& source_column);
+JoinedSamples join_samples(std::span<const Screen> screens, const std::string& source_column,
+                           Progress& progress = Progress::none());
 
 }  // namespace lacuna

@@ -70,6 +70,8 @@ Reactions read_reactions(const MetabolismOptions& options, const GeneList& genes
   while (table.next()) {
     rows.add();
     const std::string name(trimmed(table.cells()[name_column]));
+    if (name.empty())
+      throw Error("{}: no reaction in column '{}'", table.where(), options.reaction_column);
     const uint32_t begin = uint32_t(reactions.names.size());
     std::vector<GeneSet> sets = read_rule(table, rule_column);
     if (sets.empty()) without_genes.add();
@@ -122,6 +124,8 @@ Stoichiometry read_stoichiometry(const MetabolismOptions& options, const Reactio
       continue;
     }
     const std::string metabolite(trimmed(table.cells()[metabolite_column]));
+    if (metabolite.empty())
+      throw Error("{}: no metabolite in column '{}'", table.where(), options.metabolite_column);
     const auto [entry, is_new] = index.try_emplace(metabolite, uint32_t(result.metabolites.size()));
     if (is_new) result.metabolites.push_back(metabolite);
     const double coefficient =

@@ -40,6 +40,10 @@ SampleRows import_rows(const ScreenImport& options, const GeneList& genes, Impor
     import_json(*options.records, genes, options.missing_labels, options.duplicates,
                 options.threads, context, rows);
   if (rows.size() == 0) throw Error("no samples: every row was left out, or there was none");
+  if (options.repeats_within)
+    for (const std::string& name : *options.repeats_within)
+      if (!rows.has_column(name))
+        throw Error("--repeats-within: the samples have no column '{}'", name);
   rows.sort_by_source();
   rows.merge_repeats(
       options.duplicates, repeats_within(options),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -12,35 +11,36 @@
 namespace lacuna {
 namespace {
 
-// Calls f(pair) for every pair of these genes, the lower index in the upper half.
+constexpr uint64_t kReportEvery = 1 << 16;
+
+// A gene that is removed together with another, and the sample.
+using Partner = std::pair<uint32_t, uint32_t>;
+
+// Calls f(pair, partners) once for every pair of genes that some sample removes, in ascending order
+// of pairs (the lower gene in the upper half); partners are its samples. Pairs are gathered gene by
+// gene, so that only one gene's are in memory.
 template <class F>
-void for_each_pair(const std::vector<uint32_t>& genes, F&& f) {
-  for (size_t i = 0; i < genes.size(); ++i)
-    for (size_t j = i + 1; j < genes.size(); ++j) f(uint64_t(genes[i]) << 32 | genes[j]);
-}
-
-// Every pair that is removed together, and by how many samples.
-struct PairCounts {
-  std::vector<uint64_t> pairs;   // ascending
-  std::vector<uint32_t> counts;  // of samples
-
-  explicit PairCounts(GeneSets& sets) {
-    std::vector<uint64_t> all;
-    for (uint64_t s = 0; s < sets.size(); ++s)
-      for_each_pair(sets.read(s), [&](uint64_t pair) { all.push_back(pair); });
-    std::sort(all.begin(), all.end());
-    for (const uint64_t pair : all) {
-      if (pairs.empty() || pairs.back() != pair) {
-        pairs.push_back(pair);
-        counts.push_back(0);
-      }
-      ++counts.back();
+void for_each_pair(GeneSets& sets, const SamplesOfGenes& all, Progress& progress, F&& f) {
+  std::vector<Partner> partners;
+  const uint64_t genes = all.ptr.size() - 1;
+  progress.begin("looking at pairs", genes, "genes");
+  for (uint32_t gene = 0; gene < genes; ++gene) {
+    partners.clear();
+    for (const uint32_t s : all.of(gene))
+      for (const uint32_t other : sets.read(s))
+        if (other > gene) partners.emplace_back(other, s);
+    std::sort(partners.begin(), partners.end());
+    for (auto begin = partners.begin(); begin != partners.end();) {
+      const uint32_t other = begin->first;
+      const auto end =
+          std::find_if(begin, partners.end(), [&](const Partner& p) { return p.first != other; });
+      f(uint64_t(gene) << 32 | other, std::span<const Partner>(begin, end));
+      begin = end;
     }
+    progress.advance(gene);
   }
-  size_t find(uint64_t pair) const {
-    return size_t(std::lower_bound(pairs.begin(), pairs.end(), pair) - pairs.begin());
-  }
-};
+  progress.end();
+}
 
 }  // namespace
 
@@ -50,6 +50,17 @@ const std::vector<uint32_t>& GeneSets::read(uint64_t sample) {
   std::sort(genes_.begin(), genes_.end());
   genes_.erase(std::unique(genes_.begin(), genes_.end()), genes_.end());
   return genes_;
+}
+
+SamplesOfGenes::SamplesOfGenes(const Screen& screen) : ptr(screen.graph().genes().size() + 1) {
+  GeneSets sets(screen);
+  for (uint64_t s = 0; s < sets.size(); ++s)
+    for (const uint32_t gene : sets.read(s)) ++ptr[gene + 1];
+  std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
+  samples.resize(ptr.back());
+  std::vector<uint64_t> next(ptr.begin(), ptr.end() - 1);
+  for (uint64_t s = 0; s < sets.size(); ++s)
+    for (const uint32_t gene : sets.read(s)) samples[next[gene]++] = uint32_t(s);
 }
 
 SampleGroups::SampleGroups(uint64_t samples) : parent_(samples) {
@@ -75,11 +86,15 @@ void SampleGroups::unite_equal_keys(std::vector<Keyed> keyed) {
 
 // Two samples that remove the same set of genes have the same key. (Different sets have different
 // keys but for one chance in 2^64 a pair, and then they only share a part.)
-void unite_repeats(const Screen& screen, SampleGroups& groups) {
+void unite_repeats(const Screen& screen, SampleGroups& groups, Progress& progress) {
   GeneSets sets(screen);
   std::vector<SampleGroups::Keyed> keyed(sets.size());
-  for (uint64_t s = 0; s < sets.size(); ++s)
+  progress.begin("looking for repeats", sets.size(), "samples");
+  for (uint64_t s = 0; s < sets.size(); ++s) {
     keyed[s] = {hash64(std::as_bytes(std::span(sets.read(s)))), uint32_t(s)};
+    if (s % kReportEvery == 0) progress.advance(s);
+  }
+  progress.end();
   groups.unite_equal_keys(std::move(keyed));
 }
 
@@ -90,25 +105,24 @@ void unite_categories(const Column& column, SampleGroups& groups) {
   groups.unite_equal_keys(std::move(keyed));
 }
 
-void unite_query_pairs(const Screen& screen, SampleGroups& groups) {
+void unite_query_pairs(const Screen& screen, SampleGroups& groups, Progress& progress) {
   GeneSets sets(screen);
-  const PairCounts all(sets);
-  std::vector<bool> is_query(all.pairs.size());
-  for (uint64_t s = 0; s < sets.size(); ++s) {
-    std::optional<size_t> best;
-    for_each_pair(sets.read(s), [&](uint64_t pair) {
-      const size_t at = all.find(pair);
-      if (!best || all.counts[at] > all.counts[*best]) best = at;
-    });
-    if (best) is_query[*best] = true;
-  }
-  std::vector<SampleGroups::Keyed> keyed;
-  for (uint64_t s = 0; s < sets.size(); ++s)
-    for_each_pair(sets.read(s), [&](uint64_t pair) {
-      const size_t at = all.find(pair);
-      if (is_query[at]) keyed.emplace_back(at, uint32_t(s));
-    });
-  groups.unite_equal_keys(std::move(keyed));
+  const SamplesOfGenes all(screen);
+  std::vector<uint64_t> query(sets.size());  // of each sample, where times is not 0
+  std::vector<uint32_t> times(sets.size());  // how many samples remove it
+  for_each_pair(sets, all, progress, [&](uint64_t pair, std::span<const Partner> partners) {
+    for (const auto& [other, s] : partners) {
+      if (partners.size() <= times[s]) continue;  // of equals, the first
+      times[s] = uint32_t(partners.size());
+      query[s] = pair;
+    }
+  });
+  for_each_pair(sets, all, progress, [&](uint64_t pair, std::span<const Partner> partners) {
+    const bool is_query = std::any_of(partners.begin(), partners.end(),
+                                      [&](const Partner& p) { return query[p.second] == pair; });
+    if (!is_query) return;
+    for (const auto& [other, s] : partners) groups.unite(s, partners.front().second);
+  });
 }
 
 }  // namespace lacuna

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "lacuna/core/progress.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {
@@ -40,11 +42,22 @@ class SampleGroups {
   std::vector<uint32_t> parent_;
 };
 
+// The samples of every gene, one gene after another; 4 bytes for each gene that a sample removes.
+struct SamplesOfGenes {
+  std::vector<uint64_t> ptr;      // [genes + 1]
+  std::vector<uint32_t> samples;  // [ptr[genes]], ascending within a gene
+
+  explicit SamplesOfGenes(const Screen& screen);
+  std::span<const uint32_t> of(uint32_t gene) const {
+    return {samples.data() + ptr[gene], ptr[gene + 1] - ptr[gene]};
+  }
+};
+
 // Samples that remove the same set of genes.
-void unite_repeats(const Screen& screen, SampleGroups& groups);
+void unite_repeats(const Screen& screen, SampleGroups& groups, Progress& progress);
 // Samples of the same category; those of unknown category stay as they are.
 void unite_categories(const Column& column, SampleGroups& groups);
 // Samples that remove a pair of genes that is the query pair of some sample (see split.h).
-void unite_query_pairs(const Screen& screen, SampleGroups& groups);
+void unite_query_pairs(const Screen& screen, SampleGroups& groups, Progress& progress);
 
 }  // namespace lacuna

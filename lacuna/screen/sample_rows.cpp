@@ -80,6 +80,10 @@ size_t SampleRows::category(std::string_view name) {
 
 size_t SampleRows::split(std::string_view name) { return place_of(splits_, name); }
 
+bool SampleRows::has_column(std::string_view name) const {
+  return has(numbers_, name) || has(categories_, name);
+}
+
 void SampleRows::add(uint64_t source, std::span<const uint32_t> removed) {
   sources_.push_back({source, size()});
   source_.push_back(source);

@@ -40,6 +40,7 @@ class SampleRows {
   // A source row or record that gives no sample.
   void leave_out(uint64_t source) { sources_.push_back({source, kNone}); }
 
+  bool has_column(std::string_view name) const;  // a number or a category
   uint64_t size() const { return ptr_.size() - 1; }
   std::span<const uint32_t> removed(uint64_t sample) const {
     return {removed_.data() + ptr_[sample], ptr_[sample + 1] - ptr_[sample]};
@@ -48,7 +49,8 @@ class SampleRows {
   // Orders samples by source number. Throws Error when two have the same.
   void sort_by_source();
 
-  // Finds samples that remove the same set of genes and agree in the columns `within`, counts the
+  // Finds samples that remove the same set of genes and agree in those of the columns `within` that
+  // there are, counts the
   // later ones in `tally`, and does what the policy says:
   //   keep   nothing
   //   first  the first one (by source number) stands for all

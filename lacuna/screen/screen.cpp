@@ -210,12 +210,28 @@ void write_graph(DirectoryWriter& writer, const HeteroGraph& graph) {
   }
 }
 
-void write_samples(DirectoryWriter& writer, const Samples& samples) {
-  writer.add_array(sample_file("removed"), samples.removed);
-  writer.add_array(sample_file("ptr"), samples.ptr);
-  writer.add_array(sample_file("label"), samples.labels);
-  for (const auto& column : samples.columns)
-    writer.add_array(sample_file(column.name), column.values);
+void write_samples(DirectoryWriter& writer, const Samples& samples, Progress& progress) {
+  const auto add = [&](const std::string& name, const Array& array) {
+    writer.add_array(sample_file(name), array);
+    progress.advance(writer.bytes());
+  };
+  add("removed", samples.removed);
+  add("ptr", samples.ptr);
+  add("label", samples.labels);
+  for (const auto& column : samples.columns) add(column.name, column.values);
+}
+
+// Headers and names left out: for a line of progress.
+uint64_t roughly_bytes(const ScreenContents& contents) {
+  uint64_t total = 0;
+  const auto add = [&](const Array& array) { total += array.bytes().size(); };
+  for (const auto& type : contents.graph.edge_types()) add(type.edges);
+  add(contents.samples.removed);
+  add(contents.samples.ptr);
+  add(contents.samples.labels);
+  for (const auto& column : contents.samples.columns) add(column.values);
+  for (const auto& split : contents.splits) add(split.parts);
+  return total;
 }
 
 }  // namespace
@@ -259,13 +275,15 @@ void Screen::check(Progress& progress) const {
 Screen write_screen(const fs::path& path, const ScreenContents& contents, Progress& progress) {
   check_contents(contents, progress);
   DirectoryWriter writer(path, Screen::kFormat, Screen::kVersion, contents.made_by);
+  progress.begin("writing", roughly_bytes(contents), "bytes");
   write_graph(writer, contents.graph);
-  write_samples(writer, contents.samples);
+  write_samples(writer, contents.samples, progress);
   Json splits = Json::array();
   for (const auto& split : contents.splits) {
     writer.add_array(split_file(split.name), split.parts);
     splits.push_back({{"name", split.name}, {"how", split.how}});
   }
+  progress.end();
   Json extra = graph_to_json(contents.graph);
   extra["samples"] = samples_to_json(contents.samples);
   extra["splits"] = splits;

@@ -98,25 +98,6 @@ std::vector<uint8_t> deal(SampleGroups& groups, const std::vector<uint32_t>& str
 
 // ---- by gene
 
-// Samples of every gene, one gene after another.
-struct SamplesOfGenes {
-  std::vector<uint64_t> ptr;      // [genes + 1]
-  std::vector<uint32_t> samples;  // [ptr[genes]]
-
-  SamplesOfGenes(GeneSets& sets, uint32_t gene_count) : ptr(gene_count + 1) {
-    for (uint64_t s = 0; s < sets.size(); ++s)
-      for (const uint32_t gene : sets.read(s)) ++ptr[gene + 1];
-    std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
-    samples.resize(ptr.back());
-    std::vector<uint64_t> next(ptr.begin(), ptr.end() - 1);
-    for (uint64_t s = 0; s < sets.size(); ++s)
-      for (const uint32_t gene : sets.read(s)) samples[next[gene]++] = uint32_t(s);
-  }
-  std::span<const uint32_t> of(uint32_t gene) const {
-    return {samples.data() + ptr[gene], ptr[gene + 1] - ptr[gene]};
-  }
-};
-
 // Holds genes out, in the given order, until `wanted` training samples have become `part`: first
 // those that fit, then, where that leaves it nearer to what was wanted, the one that exceeds it
 // least. Returns how many genes.
@@ -153,10 +134,9 @@ uint64_t hold_out_genes(const SamplesOfGenes& all, const std::vector<uint32_t>& 
 
 std::vector<uint8_t> split_by_gene(const Screen& screen, const std::array<double, 4>& fractions,
                                    uint64_t seed, Json& how) {
-  GeneSets sets(screen);
+  const SamplesOfGenes all(screen);
   const uint32_t gene_count = screen.graph().genes().size();
-  const SamplesOfGenes all(sets, gene_count);
-  const uint64_t count = sets.size();
+  const uint64_t count = screen.samples().size();
   Random random(seed);
   std::vector<uint32_t> order(gene_count);
   std::iota(order.begin(), order.end(), 0u);
@@ -189,14 +169,15 @@ void check_options(const DrawOptions& options) {
 }
 
 std::vector<uint8_t> split_by_groups(const Screen& screen, const DrawOptions& options,
-                                     const std::array<double, 4>& fractions) {
+                                     const std::array<double, 4>& fractions, Progress& progress) {
   const uint64_t count = screen.samples().size();
   SampleGroups groups(count);
   std::vector<uint32_t> strata(count);
-  if (options.repeats_together) unite_repeats(screen, groups);
+  if (options.repeats_together) unite_repeats(screen, groups, progress);
   if (options.by == SplitBy::stratified)
     strata = find_strata(find_values(screen.samples(), options.column), options.bins);
-  if (options.by == SplitBy::pair && options.column.empty()) unite_query_pairs(screen, groups);
+  if (options.by == SplitBy::pair && options.column.empty())
+    unite_query_pairs(screen, groups, progress);
   if (options.by == SplitBy::pair && !options.column.empty()) {
     const Column column = find_values(screen.samples(), options.column);
     if (!column.is_category())
@@ -237,7 +218,8 @@ SplitBy split_by_from_name(std::string_view name) {
   throw UsageError("'{}' is no way to split; use random, stratified, gene or pair", name);
 }
 
-Split draw_split(const Screen& screen, std::string name, const DrawOptions& options) {
+Split draw_split(const Screen& screen, std::string name, const DrawOptions& options,
+                 Progress& progress) {
   check_options(options);
   const auto fractions = all_fractions(options.fractions);
   if (screen.samples().size() > UINT32_MAX)
@@ -249,7 +231,7 @@ Split draw_split(const Screen& screen, std::string name, const DrawOptions& opti
   if (options.by != SplitBy::gene) how["repeats_together"] = options.repeats_together;
   std::vector<uint8_t> parts = options.by == SplitBy::gene
                                    ? split_by_gene(screen, fractions, options.seed, how)
-                                   : split_by_groups(screen, options, fractions);
+                                   : split_by_groups(screen, options, fractions, progress);
   how["counts"] = count_parts(parts);
   check_not_empty(how["counts"], fractions, options.by);
   return {std::move(name), Array::from(std::move(parts)), std::move(how)};

@@ -53,7 +53,9 @@ struct DrawOptions {
 };
 
 // Throws UsageError for options that cannot work, Error where the samples do not allow the split.
-Split draw_split(const Screen& screen, std::string name, const DrawOptions& options);
+// Up to 40 bytes of memory a sample of three genes.
+Split draw_split(const Screen& screen, std::string name, const DrawOptions& options,
+                 Progress& progress = Progress::none());
 
 // A split that was drawn elsewhere, as lists of sample numbers; samples in no list are unused.
 // Throws Error for a number that is no sample or is in two lists.

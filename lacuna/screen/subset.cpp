@@ -14,6 +14,8 @@
 namespace lacuna {
 namespace {
 
+constexpr uint64_t kReportEvery = 1 << 16;
+
 using Predicate = std::function<bool(uint64_t sample)>;
 
 // A condition taken apart: "0.01<=p<0.05" is {left "0.01" "<=", subject "p", right "<" "0.05"}.
@@ -209,19 +211,24 @@ Predicate predicate_of(const Screen& screen, const std::string& text) {
 
 }  // namespace
 
-std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where) {
+std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where,
+                                     Progress& progress) {
   std::vector<Predicate> predicates;
   for (const auto& text : where) predicates.push_back(predicate_of(screen, text));
   std::vector<uint64_t> chosen;
-  for (uint64_t s = 0; s < screen.samples().size(); ++s)
+  progress.begin("choosing", screen.samples().size(), "samples");
+  for (uint64_t s = 0; s < screen.samples().size(); ++s) {
     if (std::all_of(predicates.begin(), predicates.end(), [&](auto& meets) { return meets(s); }))
       chosen.push_back(s);
+    if (s % kReportEvery == 0) progress.advance(s);
+  }
+  progress.end();
   return chosen;
 }
 
 Screen write_subset(const Screen& screen, const fs::path& out,
                     const std::vector<std::string>& where, Json made_by, Progress& progress) {
-  const auto chosen = select_samples(screen, where);
+  const auto chosen = select_samples(screen, where, progress);
   if (chosen.empty())
     throw Error("{}: none of its {} samples meets {}", screen.path().string(),
                 screen.samples().size(), fmt::join(where, " and "));

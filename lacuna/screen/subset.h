@@ -27,7 +27,8 @@ namespace lacuna {
 
 // The samples that meet all conditions, ascending. Throws UsageError for a condition that is none,
 // Error for a gene, label, column, category or split that the screen does not have.
-std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where);
+std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where,
+                                     Progress& progress = Progress::none());
 
 // Writes them as a new screen with the same graph. Labels, columns and splits come along; a split's
 // `how` says that it was cut. Throws Error when no sample meets the conditions.

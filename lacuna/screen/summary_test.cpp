@@ -8,7 +8,6 @@
 
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
-#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {

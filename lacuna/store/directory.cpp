@@ -46,6 +46,12 @@ Json entry_to_json(const FileEntry& entry) {
   return json;
 }
 
+uint64_t total_bytes(const std::map<std::string, FileEntry>& files) {
+  uint64_t total = 0;
+  for (const auto& [file, entry] : files) total += entry.bytes;
+  return total;
+}
+
 std::string shape_text(DType dtype, const Shape& shape) {
   return fmt::format("{} [{}]", name(dtype), fmt::join(shape, ", "));
 }
@@ -181,11 +187,7 @@ Directory Directory::open(const fs::path& path, const std::string& format, int n
   return directory;
 }
 
-uint64_t Directory::bytes() const {
-  uint64_t total = 0;
-  for (const auto& [file, entry] : files()) total += entry.bytes;
-  return total;
-}
+uint64_t Directory::bytes() const { return total_bytes(files()); }
 
 Array Directory::array(const std::string& file) const {
   const auto found = files().find(file);
@@ -247,6 +249,8 @@ DirectoryWriter::DirectoryWriter(const fs::path& path, const std::string& format
   for (const auto& child : children(path_))
     if (child.filename() != kPartial) fs::remove_all(child);
 }
+
+uint64_t DirectoryWriter::bytes() const { return total_bytes(files_); }
 
 fs::path DirectoryWriter::prepare(const std::string& file) {
   check_inside(file);

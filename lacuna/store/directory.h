@@ -82,6 +82,7 @@ class DirectoryWriter {
   static void check_path(const fs::path& path, const std::string& format);
 
   const fs::path& path() const { return path_; }
+  uint64_t bytes() const;  // of all files so far
   void add_array(const std::string& file, const Array& array);
   void add_lines(const std::string& file, const std::vector<std::string>& lines);
   // For arrays written row by row: open, append, then add_array(file, writer) closes it and takes

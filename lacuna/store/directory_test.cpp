@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "lacuna/store/testing.h"
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 namespace {

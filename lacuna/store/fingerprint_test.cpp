@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lacuna/store/testing.h"
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 namespace {

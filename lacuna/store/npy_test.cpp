@@ -7,7 +7,6 @@
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
-#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {

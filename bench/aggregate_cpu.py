@@ -11,7 +11,8 @@ genes, width 64, f32. The opponents:
                  edge lists made beforehand. All 28 copies at once would need 18 GB for the messages of one direction, so
                  it goes type by type and a few copies at a time (--copies), which is kinder to its caches as well.
 
-Every way gives [T, N, B, H] and, from a gradient of that shape, the gradient of x; the results are compared first.
+Every way gives [T, N, B, H] and, from a gradient of that shape, the gradient of x; the results are compared too. (PyG
+also adds in the order of the edges, type after type, so its difference is 0: the same bits.)
 
 Then the mask records of the batch on one thread, against the usual form: for every sample and type a tensor of ones,
 cleared by the incidence lists of its removed genes, all samples concatenated. Prints the best of some runs (PyG: one run)

@@ -141,7 +141,8 @@ GraphPlan GraphPlan::make(uint32_t node_count, std::span<const EdgeList> types) 
   if (!plan) throw std::bad_alloc();
   std::memset(plan.get(), 0, head.byte_count);  // padding too: equal graphs give equal bytes
   std::memcpy(plan.get(), &head, sizeof(head));
-  std::memcpy(plan.get() + sizeof(head), entries.data(), entries.size() * sizeof(TypeEntry));
+  if (!entries.empty())
+    std::memcpy(plan.get() + sizeof(head), entries.data(), entries.size() * sizeof(TypeEntry));
   const auto fill = head.index_bytes == 2 ? fill_csr<uint16_t> : fill_csr<uint32_t>;
   for (size_t t = 0; t < types.size(); ++t) {
     fill(plan.get(), entries[t].by_target, node_count, types[t].targets, types[t].sources);

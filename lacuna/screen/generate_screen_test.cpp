@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-const Column& column(const Samples& samples, const std::string& name) {
+const Column& column(const Samples& samples, std::string_view name) {
   for (const Column& column : samples.columns)
     if (column.name == name) return column;
   throw Error("no column {}", name);

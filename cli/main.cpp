@@ -32,7 +32,8 @@ First steps:
   lacuna generate screen demo --size yeast --samples 332313 --seed 1
   lacuna info demo
   lacuna split demo --name random --by random --seed 1
-  lacuna bench loader demo)";
+  lacuna bench loader demo
+)";
 
 // One line, whatever a file's name or contents put into the message.
 void print_error(std::string message) {
@@ -58,11 +59,14 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const bool has_subcommand = !app.get_subcommands().empty();
     const std::string help =
-        app.get_subcommands().empty()
-            ? "lacuna --help"
-            : fmt::format("lacuna {} --help", app.get_subcommands()[0]->get_name());
-    print_error(fmt::format("{}; see `{}`", error.what(), help));
+        has_subcommand ? fmt::format("lacuna {} --help", app.get_subcommands()[0]->get_name())
+                       : "lacuna --help";
+    const bool is_unknown = !has_subcommand && argc > 1 && argv[1][0] != '-';
+    print_error(fmt::format(
+        "{}; see `{}`",
+        is_unknown ? fmt::format("there is no subcommand '{}'", argv[1]) : error.what(), help));
     return kWrongCall;
   }
   if (std::fflush(stdout) != 0) lacuna::throw_errno("standard output", "cannot write");

@@ -1,0 +1,66 @@
+"""The command line as a whole: what help teaches, exit codes, Ctrl-C, silence where nobody looks."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from program import PROGRAM
+
+SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader"]
+
+
+def run(*words):
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
+
+
+def test_help_teaches_the_five_words_in_a_screenful():
+    text = run("--help").stdout
+    for word in ["screen", "recording", "store", "rung", "run"]:
+        assert f"\n  {word} " in text, word
+    assert len(text.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("words", SUBCOMMANDS)
+def test_every_help_has_an_example(words):
+    text = run(*words.split(), "--help").stdout
+    assert "example" in text.lower() and "lacuna " + words.split()[0] in text
+
+
+@pytest.mark.parametrize("words, culprit", [
+    (["frobnicate"], "frobnicate"),
+    ([], "subcommand"),
+    (["info"], "path"),
+    (["info", "x", "--no-such-option"], "--no-such-option"),
+    (["generate", "screen", "x", "--size", "enormous"], "enormous"),
+])
+def test_a_wrong_call_is_one_line_and_exit_2(words, culprit):
+    result = run(*words)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert culprit.lower() in result.stderr.lower()
+    assert result.stdout == ""
+
+
+def test_a_failure_is_one_line_and_exit_1(tmp_path):
+    result = run("info", str(tmp_path / "nothing"))
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
+    assert "nothing" in result.stderr
+
+
+def test_ctrl_c_stops_within_a_second_and_leaves_nothing_that_reads_as_a_screen(tmp_path):
+    out = tmp_path / "screen"
+    process = subprocess.Popen([PROGRAM, "generate", "screen", out, "--size", "human", "--samples", "20000000"],
+                               stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=1)
+    assert process.returncode != 0
+    assert run("info", str(out)).returncode == 1
+
+
+def test_no_progress_where_nobody_looks(tmp_path):
+    result = run("generate", "screen", str(tmp_path / "screen"), "--size", "tiny", "--samples", "100")
+    assert result.returncode == 0 and result.stderr == ""

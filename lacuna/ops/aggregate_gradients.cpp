@@ -72,12 +72,17 @@ template <class Real>
 void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const Real* x,
                      Parameter<Real>* grad_values) {
   using Acc = Parameter<Real>;
-  std::fill_n(grad_values, graph.edge_count(), Acc(0));
   const bool by_sample = !pass.types.empty() && pass.types.front().masks != nullptr;
   const auto slices = make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
-  if (slices.empty()) return;
+  if (slices.empty()) {
+    std::fill_n(grad_values, graph.edge_count(), Acc(0));
+    return;
+  }
   const size_t slab_size = size_t(pass.sources * slices.front().slab_columns);
   const Scratch<Acc> x_slab(slab_size), grad_slab(slab_size);
+  const Scratch<Acc> by_place(
+      graph.edge_count());  // the types one after another, each in the order of its CSR
+  std::fill_n(by_place.get(), graph.edge_count(), Acc(0));
   const int64_t blocks = std::min<int64_t>(pass.rows, 16 * thread_count(pass.threads));
   const auto for_rows = [&](const auto& body) {
     parallel_for(uint64_t(blocks), pass.threads, [&](uint64_t i) {
@@ -105,9 +110,15 @@ void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const 
                                  x_slab.get(),
                                  grad_slab.get(),
                                  masks,
-                                 grad_values + graph.first_edge(t)};
+                                 by_place.get() + graph.first_edge(t)};
       for_rows([&](int64_t begin, int64_t end) { edge_dot(args, begin, end); });
     }
+  }
+  for (uint32_t t = 0; t < graph.type_count(); ++t) {
+    const CsrView csr = graph.by_target(t);
+    const uint64_t first = graph.first_edge(t);
+    for (uint64_t k = 0; k < graph.edge_count(t); ++k)
+      grad_values[first + csr.edge[k]] = by_place[first + k];
   }
 }
 

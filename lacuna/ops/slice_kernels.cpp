@@ -58,23 +58,9 @@ HWY_ATTR void Pack_(const Pack<Real>& args, int64_t begin, int64_t end) {
   }
 }
 
-// `stream` writes past the caches, where whole cache lines are copied.
-HWY_INLINE void CopyBytes(const void* HWY_RESTRICT from, size_t bytes, void* HWY_RESTRICT to,
-                          bool stream) {
-  if (stream && bytes % kCacheLine == 0 && reinterpret_cast<uintptr_t>(to) % kCacheLine == 0) {
-    const Tag<uint8_t> d;
-    for (size_t i = 0; i < bytes; i += hn::Lanes(d))
-      hn::Stream(hn::LoadU(d, static_cast<const uint8_t*>(from) + i), d,
-                 static_cast<uint8_t*>(to) + i);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
-
 // Writes a finished row.
 template <class Real, class Acc>
-HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_RESTRICT out,
-                         bool stream) {
+HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_RESTRICT out) {
   HWY_ALIGN Real rounded[2 * kCacheLine / sizeof(Acc)];
   const Real* from = rounded;
   if constexpr (std::is_same_v<Real, Acc>) {
@@ -82,7 +68,7 @@ HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_
   } else {
     for (int64_t c = 0; c < s.count; ++c) rounded[c] = Real(row[c]);
   }
-  CopyBytes(from, size_t(s.count) * sizeof(Real), out, stream);
+  std::memcpy(out, from, size_t(s.count) * sizeof(Real));
 }
 
 enum class Step { sum, values, mask, mask_values, maximum };
@@ -105,7 +91,7 @@ HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRIC
       node = mask[edge[k]] != 0 ? node : zero_row;
     const Acc* row = slab + node * kColumns;
     if constexpr (kStep == Step::values || kStep == Step::mask_values) {
-      const auto value = hn::Set(d, values[edge[k]]);
+      const auto value = hn::Set(d, values[k]);
       for (int i = 0; i < kVectors; ++i)
         sum[i] = hn::MulAdd(value, hn::Load(d, row + size_t(i) * kLanes), sum[i]);
     } else if constexpr (kStep == Step::maximum) {
@@ -141,7 +127,7 @@ HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, Acc* HWY_RESTRICT
     for (int64_t c = 0; c < s.slab_columns; ++c)
       partial[c] = args.add ? partial[c] + result[c] : result[c];
   } else {
-    WriteRow(s, result, args.out + row * s.pitch() + s.first, args.stream);
+    WriteRow(s, result, args.out + row * s.pitch() + s.first);
   }
 }
 
@@ -156,7 +142,6 @@ HWY_ATTR HWY_NOINLINE void WalkRows(const Walk<Real>& args, int64_t begin, int64
                                args.zero_row, args.csr.ptr[row], args.csr.ptr[row + 1], result);
     FinishRow(args, row, result);
   }
-  if (args.stream) hwy::FlushStream();
 }
 
 template <Step kStep, class Real>
@@ -184,46 +169,48 @@ template <class Real>
 HWY_ATTR void Unpack_(const Slice& slice, const Parameter<Real>* slab, Real* out, int64_t begin,
                       int64_t end) {
   for (int64_t row = begin; row < end; ++row)
-    WriteRow(slice, slab + row * slice.slab_columns, out + row * slice.pitch() + slice.first,
-             false);
+    WriteRow(slice, slab + row * slice.slab_columns, out + row * slice.pitch() + slice.first);
 }
 
 // The source of the row's maximum in every column; `none` where all neighbours are -infinity or
 // there are none.
-template <class Index, class Acc>
+template <class Index, class Acc, class Node>
 HWY_INLINE void ArgMaxRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRICT neighbour,
-                          uint32_t begin, uint32_t end, int64_t columns, uint32_t none,
-                          Acc* HWY_RESTRICT best, uint32_t* HWY_RESTRICT source) {
-  for (int64_t c = 0; c < columns; ++c) {
-    best[c] = -std::numeric_limits<Acc>::infinity();
-    source[c] = none;
-  }
-  for (uint32_t k = begin; k < end; ++k) {
-    const uint32_t node = neighbour[k];
-    const Acc* HWY_RESTRICT row = slab + int64_t(node) * columns;
-    for (int64_t c = 0; c < columns; ++c) {
-      const bool take = (row[c] > best[c]) | ((row[c] != row[c]) & (best[c] == best[c]));
-      best[c] = take ? row[c] : best[c];
-      source[c] = take ? node : source[c];
+                          uint32_t begin, uint32_t end, int64_t columns, Node none,
+                          Node* HWY_RESTRICT source) {
+  const Tag<Acc> d;
+  const Tag<Node> nodes;  // as many lanes
+  const auto lanes = int64_t(hn::Lanes(d));
+  for (int64_t c = 0; c < columns; c += lanes) {
+    auto best = hn::Set(d, -std::numeric_limits<Acc>::infinity());
+    auto winner = hn::Set(nodes, none);
+    for (uint32_t k = begin; k < end; ++k) {
+      const auto next = hn::Load(d, slab + int64_t(neighbour[k]) * columns + c);
+      const auto first_nan = hn::AndNot(hn::IsNaN(best), hn::IsNaN(next));
+      const auto take = hn::Or(hn::Gt(next, best), first_nan);
+      best = hn::IfThenElse(take, next, best);
+      winner =
+          hn::IfThenElse(hn::RebindMask(nodes, take), hn::Set(nodes, Node(neighbour[k])), winner);
     }
+    hn::Store(winner, nodes, source + c);
   }
 }
 
 template <class Index, class Real>
 HWY_ATTR void ScatterMaxRows(const ScatterMax<Real>& args, int64_t rows) {
   using Acc = Parameter<Real>;
-  constexpr uint32_t kNone = UINT32_MAX;  // no node has this index: there are at most 2^32 - 1
+  using Node = hwy::MakeUnsigned<Acc>;
+  constexpr Node kNone = UINT32_MAX;  // no node has this index: there are at most 2^32 - 1
   const Slice s = args.slice;
   const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
-  HWY_ALIGN Acc best[2 * kLineColumns<Acc>];
-  HWY_ALIGN uint32_t source[2 * kLineColumns<Acc>];
+  HWY_ALIGN Node source[2 * kLineColumns<Acc>];
   for (int64_t row = 0; row < rows; ++row) {
     const uint32_t begin = args.csr.ptr[row], end = args.csr.ptr[row + 1];
-    ArgMaxRow(args.slab, neighbour, begin, end, s.slab_columns, kNone, best, source);
+    ArgMaxRow(args.slab, neighbour, begin, end, s.slab_columns, kNone, source);
     for (int64_t b = s.first_sample(); b <= s.last_sample(); ++b) {
       if (args.has_neighbour[row * s.batch + b] == 0) continue;
       for (int64_t c = s.begin_of(b); c < s.end_of(b); ++c) {
-        uint32_t winner = source[c];
+        Node winner = source[c];
         for (uint32_t k = begin; winner == kNone; ++k)  // all are -infinity: the first kept one
           if (!args.removed->contains(b, neighbour[k])) winner = neighbour[k];
         args.partial[int64_t(winner) * s.slab_columns + c] +=
@@ -253,7 +240,7 @@ HWY_ATTR void EdgeDotRows(const EdgeDot<Acc>& args, int64_t begin, int64_t end) 
       auto sum = hn::Mul(hn::Load(d, a), hn::Load(d, b));
       for (size_t c = kLanes; c < kColumns; c += kLanes)
         sum = hn::MulAdd(hn::Load(d, a + c), hn::Load(d, b + c), sum);
-      args.grad[args.csr.edge[k]] += hn::GetLane(hn::SumOfLanes(d, sum));
+      args.grad[k] += hn::GetLane(hn::SumOfLanes(d, sum));
     }
   }
 }
@@ -271,8 +258,19 @@ HWY_ATTR void EdgeDot_(const EdgeDot<Acc>& args, int64_t begin, int64_t end) {
 
 template <class Real>
 HWY_ATTR void RepeatRow_(const Real* row, int64_t width, int64_t copies, Real* out) {
-  for (int64_t i = 0; i < copies; ++i)
-    CopyBytes(row, size_t(width) * sizeof(Real), out + i * width, true);
+  const size_t bytes = size_t(width) * sizeof(Real);
+  const bool whole_lines =
+      bytes % kCacheLine == 0 && reinterpret_cast<uintptr_t>(out) % kCacheLine == 0;
+  for (int64_t i = 0; i < copies; ++i) {
+    if (!whole_lines) {
+      std::memcpy(out + i * width, row, bytes);
+      continue;
+    }
+    const Tag<uint8_t> d;
+    for (size_t at = 0; at < bytes; at += hn::Lanes(d))
+      hn::Stream(hn::LoadU(d, reinterpret_cast<const uint8_t*>(row) + at), d,
+                 reinterpret_cast<uint8_t*>(out + i * width) + at);
+  }
   hwy::FlushStream();
 }
 

@@ -56,7 +56,7 @@ struct Walk {
   CsrView csr;
   uint32_t index_bytes;
   bool maximum = false;         // the largest instead of the sum; -infinity where there is nothing
-  const Acc* values = nullptr;  // [E] by edge, or null = 1
+  const Acc* values = nullptr;  // [E] by place in the CSR, or null = 1
   const uint8_t* mask = nullptr;  // [E] by edge, 0 = off, or null = all on
   const Acc* slab;  // [sources + 1, C]; the last row is zero, and is what an edge that is off reads
   uint32_t zero_row;  // sources
@@ -67,7 +67,6 @@ struct Walk {
   Acc* partial = nullptr;  // [rows, C]: where results go (or are added) when types are summed
   bool add = false;
   Real* out = nullptr;  // [rows, B * H] otherwise
-  bool stream = false;  // write past the caches
 };
 template <class Real>
 void walk(const Walk<Real>& args, int64_t begin, int64_t end);
@@ -104,7 +103,7 @@ struct EdgeDot {
   const Acc* neighbour_slab;  // [sources, C]
   const Acc* row_slab;        // [rows, C]
   const uint8_t* mask;        // [E] by edge, 0 = off (adds nothing), or null
-  Acc* grad;                  // [E] by edge
+  Acc* grad;                  // [E] by place in the CSR
 };
 template <class Acc>
 void edge_dot(const EdgeDot<Acc>& args, int64_t begin, int64_t end);

@@ -37,13 +37,28 @@ ForRows on_threads(int threads) {
   };
 }
 
+// Every type's values in the order of its CSR: sorted once, they are read in a row by every slice.
+template <class Real>
+std::vector<Scratch<Parameter<Real>>> values_by_place(const SlicePass<Real>& pass) {
+  std::vector<Scratch<Parameter<Real>>> by_place(pass.types.size());
+  parallel_for(pass.types.size(), pass.threads, [&](uint64_t t) {
+    const TypePass<Real>& type = pass.types[t];
+    if (type.values == nullptr) return;
+    const uint32_t edges = type.csr.ptr[pass.rows];
+    by_place[t] = Scratch<Parameter<Real>>(edges);
+    for (uint32_t k = 0; k < edges; ++k) by_place[t][k] = type.values[type.csr.edge[k]];
+  });
+  return by_place;
+}
+
 template <class Real>
 class SliceWorker {
   using Acc = Parameter<Real>;
 
  public:
-  SliceWorker(const SlicePass<Real>& pass, int64_t slab_columns, bool stream)
-      : pass_(pass), stream_(stream), slab_(size_t((pass.sources + 1) * slab_columns)) {
+  SliceWorker(const SlicePass<Real>& pass, const std::vector<Scratch<Acc>>& values,
+              int64_t slab_columns)
+      : pass_(pass), values_(values), slab_(size_t((pass.sources + 1) * slab_columns)) {
     std::fill_n(&slab_[size_t(pass.sources * slab_columns)], slab_columns, Acc(0));
     const bool own_self = std::any_of(pass.types.begin(), pass.types.end(),
                                       [&](const auto& type) { return needs_self_slab(type); });
@@ -98,7 +113,7 @@ class SliceWorker {
                        .slab = slab_.get(),
                        .zero_row = uint32_t(pass_.sources)};
     args.maximum = pass_.maximum;
-    args.values = type.values;
+    args.values = values_[size_t(&type - pass_.types.data())].get();
     if (type.masks != nullptr)
       args.mask = type.masks + uint64_t(slice_.first_sample()) * pass_.mask_stride;
     args.scale = type.store_scale;
@@ -109,7 +124,6 @@ class SliceWorker {
     args.partial = pass_.sum_types ? partial_.get() : nullptr;
     args.add = &type != &pass_.types.front();
     args.out = type.out;
-    args.stream = stream_ && !pass_.sum_types;
     for_rows(pass_.rows, [&](int64_t begin, int64_t end) { walk(args, begin, end); });
   }
 
@@ -147,7 +161,7 @@ class SliceWorker {
   }
 
   const SlicePass<Real>& pass_;
-  const bool stream_;
+  const std::vector<Scratch<Acc>>& values_;  // [T]
   Scratch<Acc> slab_, self_slab_, partial_;  // [sources + 1, C], [sources, C], [rows, C]
   Slice slice_ = {};
   const Real* packed_ = nullptr;  // what the slabs hold
@@ -195,9 +209,8 @@ void run(const SlicePass<Real>& pass) {
   const std::vector<Slice> slices =
       make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
   const int64_t slab_columns = slices.front().slab_columns;
+  const auto values = values_by_place(pass);
   const int threads = pass.threads > 0 ? pass.threads : available_threads();
-  // Writing past the caches pays where the output would push everything else out of them.
-  const bool stream = elements * int64_t(pass.types.size() * sizeof(Real)) > int64_t(16) << 20;
 
   // Threads take whole slices where there are enough and the slabs are small, else they share each
   // slice's rows.
@@ -208,11 +221,11 @@ void run(const SlicePass<Real>& pass) {
     std::atomic<size_t> next = 0;
     parallel_for(uint64_t(threads), threads, [&](uint64_t) {
       if (next >= slices.size()) return;  // no slab for nothing
-      SliceWorker<Real> worker(pass, slab_columns, stream);
+      SliceWorker<Real> worker(pass, values, slab_columns);
       for (size_t i = next++; i < slices.size(); i = next++) worker.run(slices[i], on_this_thread);
     });
   } else {
-    SliceWorker<Real> worker(pass, slab_columns, stream);
+    SliceWorker<Real> worker(pass, values, slab_columns);
     for (const Slice& slice : slices) worker.run(slice, on_threads(threads));
   }
 }

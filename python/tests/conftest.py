@@ -46,6 +46,7 @@ class Case:
             index = torch.randint(nodes, (2, count))
             index[1, : count // 4] = nodes - 1  # a hub of in-edges
             index[0, count // 4 : count // 3] = nodes - 2  # and one of out-edges
+            index[:, -1:] = 3  # a self loop: this node sends and receives in every type that has edges
             self.edges[f"type{t}"] = index
         self.graph = lacuna.Graph.from_edges(nodes, self.edges).to(device)
         self.removed, self.ptr = lacuna.removed_lists(samples, device=device)

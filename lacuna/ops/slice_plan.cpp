@@ -16,7 +16,6 @@ namespace {
 using namespace slice;
 
 constexpr char kMagic[8] = {'L', 'A', 'C', 'S', 'L', 'I', 'C', 'E'};
-constexpr uint32_t kVersion = 1;
 constexpr uint64_t kAlignment = 64;
 
 struct Header {

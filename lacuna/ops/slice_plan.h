@@ -89,6 +89,9 @@ struct Pass {
 
 class SlicePlan {
  public:
+  // Of the bytes and of how they are laid out: a plan made by another version is not used.
+  static constexpr uint32_t kVersion = 1;
+
   // Throws Error for more than 65,535 nodes or types, or a capacity below 8. threads 0: all
   // available.
   static SlicePlan make(const GraphPlan& graph, const SliceGeometry& geometry, int threads = 0);

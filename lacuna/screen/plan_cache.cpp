@@ -1,0 +1,131 @@
+#include "lacuna/screen/plan_cache.h"
+
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+
+namespace lacuna {
+namespace {
+
+constexpr char kMagic[8] = {'L', 'A', 'C', 'C', 'A', 'C', 'H', 'E'};
+constexpr uint32_t kVersion = 1;
+
+// Stands before the plan's bytes in the file; 64 bytes, so that they stay aligned.
+struct Header {
+  char magic[8];
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t key;
+  uint64_t byte_count;  // of the plan
+  uint64_t xxh3;        // of the plan
+  char more[24];
+};
+static_assert(sizeof(Header) == 64);
+
+uint64_t key_of(const GraphPlan& graph, uint32_t capacity) {
+  const uint64_t words[] = {hash64(graph.bytes()), capacity, SlicePlan::kVersion};
+  return hash64(std::as_bytes(std::span(words)));
+}
+
+// Throws Error unless the file is whole, of this key, and fits the graph.
+SlicePlan read_plan(const fs::path& path, uint64_t key, const GraphPlan& graph) {
+  const MappedFile file(path);
+  Header head = {};
+  if (file.bytes().size() < sizeof(head)) throw Error("{}: cut short", path.string());
+  std::memcpy(&head, file.bytes().data(), sizeof(head));
+  if (std::memcmp(head.magic, kMagic, sizeof(kMagic)) != 0 || head.version != kVersion)
+    throw Error("{}: not a cached plan of this version", path.string());
+  if (head.key != key) throw Error("{}: of another graph", path.string());
+  const auto bytes = file.bytes().subspan(sizeof(head));
+  if (bytes.size() != head.byte_count)
+    throw Error("{}: {} bytes of a plan of {}", path.string(), bytes.size(), head.byte_count);
+  if (hash64(bytes) != head.xxh3) throw Error("{}: its checksum is wrong", path.string());
+  SlicePlan plan = SlicePlan::from_bytes(bytes, file.owner());
+  plan.check_graph(graph);
+  return plan;
+}
+
+// A name that no other process or thread takes.
+fs::path temporary_name(const fs::path& path) {
+  std::random_device random;
+  return path.string() + "." + hex(uint64_t(random()) << 32 | random()) + ".partial";
+}
+
+void write_plan(const fs::path& path, uint64_t key, const SlicePlan& plan) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) throw Error("{}: cannot create: {}", path.parent_path().string(), error.message());
+  Header head = {};
+  std::memcpy(head.magic, kMagic, sizeof(kMagic));
+  head.version = kVersion;
+  head.key = key;
+  head.byte_count = plan.bytes().size();
+  head.xxh3 = hash64(plan.bytes());
+  const fs::path temporary = temporary_name(path);
+  try {
+    FileWriter writer(temporary);
+    writer.write(std::as_bytes(std::span(&head, 1)));
+    writer.write(plan.bytes());
+    writer.close();
+    if (std::rename(temporary.c_str(), path.c_str()) != 0)
+      throw_errno(path.string(), "cannot rename");
+  } catch (...) {
+    fs::remove(temporary, error);
+    throw;
+  }
+  sync_directory(path.parent_path());
+}
+
+}  // namespace
+
+GraphPlan plan_gene_edges(const HeteroGraph& graph) {
+  std::vector<std::vector<uint32_t>> ends;  // sources and targets of type 0, of type 1, ...
+  for (const EdgeType* type : graph.gene_edges()) {
+    ends.push_back(type->sources());
+    ends.push_back(type->targets());
+  }
+  std::vector<EdgeList> lists;
+  for (size_t i = 0; i < ends.size(); i += 2) lists.push_back({ends[i], ends[i + 1]});
+  return GraphPlan::make(graph.genes().size(), lists);
+}
+
+fs::path cache_folder(const Screen& screen) { return screen.path() / "cache"; }
+
+CachedPlan cached_plan(const Screen& screen, uint32_t capacity, int threads) {
+  return cached_plan(cache_folder(screen), plan_gene_edges(screen.graph()), capacity, threads);
+}
+
+CachedPlan cached_plan(const fs::path& folder, const GraphPlan& graph, uint32_t capacity,
+                       int threads) {
+  CachedPlan plan;
+  plan.graph = graph;
+  const uint64_t key = key_of(graph, capacity);
+  const fs::path path = folder / ("slices-" + hex(key) + ".bin");
+  std::error_code absent;
+  if (fs::exists(path, absent)) {
+    try {
+      plan.slices = read_plan(path, key, graph);
+      return plan;
+    } catch (const Error& error) {
+      plan.note = fmt::format("the cached plan of the graph was made anew: {}", error.what());
+    }
+  }
+  plan.slices = SlicePlan::make(graph, {capacity}, threads);
+  plan.how = CachedPlan::made;
+  try {
+    write_plan(path, key, plan.slices);
+  } catch (const Error& error) {
+    plan.how = CachedPlan::made_not_saved;
+    plan.note =
+        fmt::format("the plan of the graph is not kept for the next time: {}", error.what());
+  }
+  return plan;
+}
+
+}  // namespace lacuna

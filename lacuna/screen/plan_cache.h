@@ -1,0 +1,49 @@
+// The slice plan of a graph (lacuna/ops/slice_plan.h), kept beside the screen: it takes seconds to
+// make and milliseconds to read.
+//
+//   const CachedPlan plan = cached_plan(screen, capacity);
+//   if (!plan.note.empty()) show(plan.note);
+//
+// It lies in SCREEN/cache/slices-<key>.bin (docs/formats.md). The key is a hash of the edges as the
+// graph plan holds them, of the capacity and of the slice plan's version: another graph, another
+// device or another version of the program looks for another file. A file is used in place, mapped,
+// after its length, its checksum and its contents were checked; one that fails is made anew. It is
+// written aside and renamed, so a reader sees all of it or nothing, and of several writers at once
+// the last one stays. The folder may be deleted at any time; no manifest knows of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lacuna/core/file.h"
+#include "lacuna/ops/graph_plan.h"
+#include "lacuna/ops/slice_plan.h"
+#include "lacuna/screen/screen.h"
+
+namespace lacuna {
+
+struct CachedPlan {
+  enum How {
+    read,           // from the file
+    made,           // and saved
+    made_not_saved  // the folder takes no file; `note` says why
+  };
+  GraphPlan graph;
+  SlicePlan slices;
+  How how = read;
+  std::string note;  // one line for the user when something was wrong, else empty
+};
+
+// The gene-gene edge types in the order of HeteroGraph::gene_edges().
+GraphPlan plan_gene_edges(const HeteroGraph& graph);
+
+// The plans of a screen's gene-gene edges. capacity: see slice_capacity(); throws what
+// SlicePlan::make() throws. threads 0: all available.
+CachedPlan cached_plan(const Screen& screen, uint32_t capacity, int threads = 0);
+// The same for any graph (a shuffled control), kept in `folder`, which is made if need be.
+CachedPlan cached_plan(const fs::path& folder, const GraphPlan& graph, uint32_t capacity,
+                       int threads = 0);
+// SCREEN/cache
+fs::path cache_folder(const Screen& screen);
+
+}  // namespace lacuna

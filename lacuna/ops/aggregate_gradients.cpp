@@ -33,7 +33,7 @@ void max_backward_slice(const GraphPlan& graph, const Real* x, const SlicePass<R
         partial[size_t(row * slice.slab_columns + c)] +=
             *type.self * Acc(type.source[row * slice.pitch() + slice.first + c]);
   }
-  unpack(slice, partial.get(), pass.summed_out, 0, pass.rows);
+  unpack(slice, partial.get(), pass.out, 0, pass.rows);
 }
 
 }  // namespace

@@ -5,11 +5,6 @@
 namespace lacuna {
 namespace {
 
-void check_given(const void* pointer, const char* argument, int64_t elements) {
-  if (pointer == nullptr && elements > 0)
-    throw Error("{} is missing; it needs {} elements", argument, elements);
-}
-
 template <class Real>
 int64_t out_elements(const AggregatePass<Real>& in) {
   return in.elements() * (in.options.sum_types ? 1 : int64_t(in.graph.type_count()));
@@ -47,6 +42,11 @@ const double* scale(const AggregatePass<Real>& in, uint32_t t) {
 
 }  // namespace
 
+void check_given(const void* pointer, const char* argument, int64_t elements) {
+  if (pointer == nullptr && elements > 0)
+    throw Error("{} is missing; it needs {} elements", argument, elements);
+}
+
 void check_options(const AggregateOptions& options, int64_t width, bool has_values) {
   if (width < 1) throw Error("width is {}; a row needs at least one channel", width);
   if (has_values && options.reduce != Reduce::sum)
@@ -75,12 +75,11 @@ SlicePass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real*
   SlicePass<Real> pass = make_pass(in);
   pass.maximum = in.options.reduce == Reduce::max;
   pass.sum_types = in.options.sum_types;
-  pass.summed_out = out;
+  pass.out = out;
   for (uint32_t t = 0; t < in.graph.type_count(); ++t) {
     TypePass<Real> type = make_type(in, t, x, in.graph.by_target(t));
     type.load_scale = in.options.reduce == Reduce::gcn ? scale(in, t) : nullptr;
     type.store_scale = scale(in, t);
-    type.out = in.options.sum_types ? nullptr : out + t * in.elements();
     pass.types.push_back(type);
   }
   return pass;
@@ -90,7 +89,7 @@ template <class Real>
 SlicePass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_out, Real* grad_x) {
   SlicePass<Real> pass = make_pass(in);
   pass.sum_types = true;
-  pass.summed_out = grad_x;
+  pass.out = grad_x;
   for (uint32_t t = 0; t < in.graph.type_count(); ++t) {
     const Real* source = in.options.sum_types ? grad_out : grad_out + t * in.elements();
     TypePass<Real> type = make_type(in, t, source, in.graph.by_source(t));

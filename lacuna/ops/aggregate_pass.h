@@ -32,6 +32,7 @@ struct AggregatePass {
 };
 
 // Throw Error, naming the argument.
+void check_given(const void* pointer, const char* argument, int64_t elements);
 void check_options(const AggregateOptions& options, int64_t width, bool has_values);
 template <class Real>
 void check_forward(const AggregatePass<Real>& in, const Real* x, const Real* out);

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "lacuna/core/error.h"
+#include "lacuna/ops/aggregate_pass.h"
 #include "lacuna/ops/kept_degree.h"
-#include "lacuna/ops/slice_pass.h"
 
 namespace lacuna {
 namespace {
@@ -14,11 +14,6 @@ constexpr std::array<std::string_view, 4> kStepNames = {
     "gene_to_reaction", "reaction_to_metabolite", "metabolite_to_reaction", "reaction_to_gene"};
 
 constexpr uint32_t kGeneReaction = 0, kReactionMetabolite = 1;  // edge types of the plan
-
-uint32_t neighbour(const GraphPlan& plan, const CsrView& csr, uint32_t k) {
-  return plan.index_bytes() == 2 ? static_cast<const uint16_t*>(csr.neighbour)[k]
-                                 : static_cast<const uint32_t*>(csr.neighbour)[k];
-}
 
 void check_ends(const char* edges, const EdgeList& list, uint32_t sources, uint32_t targets) {
   for (size_t e = 0; e < list.sources.size(); ++e)
@@ -45,11 +40,6 @@ void check(const BipartiteGraph& graph, int64_t width, const RemovedView& remove
   check_removed(removed, graph.genes);
 }
 
-void check_given(const void* pointer, const char* argument, int64_t elements) {
-  if (pointer == nullptr && elements > 0)
-    throw Error("{} is missing; it needs {} elements", argument, elements);
-}
-
 // The reactions that each sample takes away.
 RemovedSets reactions_off(const BipartiteGraph& graph, const RemovedView& removed) {
   const CsrView reactions_of_gene = graph.plan.by_source(kGeneReaction);
@@ -59,7 +49,7 @@ RemovedSets reactions_off(const BipartiteGraph& graph, const RemovedView& remove
     for (int32_t i = removed.ptr[size_t(b)]; i < removed.ptr[size_t(b) + 1]; ++i) {
       const int32_t gene = removed.index[size_t(i)];
       for (uint32_t k = reactions_of_gene.ptr[gene]; k < reactions_of_gene.ptr[gene + 1]; ++k)
-        reactions.push_back(neighbour(graph.plan, reactions_of_gene, k));
+        reactions.push_back(graph.plan.neighbour(reactions_of_gene, k));
     }
     off.add_sample(std::move(reactions));
   }
@@ -89,7 +79,7 @@ std::vector<double> reaction_means(const BipartiteGraph& graph, const RemovedSet
   for (int64_t b = 0; b < batch; ++b)
     for (const uint32_t r : off.of(b))
       for (uint32_t k = genes_of_reaction.ptr[r]; k < genes_of_reaction.ptr[r + 1]; ++k)
-        scale[neighbour(graph.plan, genes_of_reaction, k) * size_t(batch) + size_t(b)] -= 1;
+        scale[graph.plan.neighbour(genes_of_reaction, k) * size_t(batch) + size_t(b)] -= 1;
   for (double& element : scale) element = degree_scale(Reduce::mean, element);
   return scale;
 }
@@ -101,8 +91,8 @@ bool from_reactions(BipartiteStep step) {
   return step == BipartiteStep::reaction_to_metabolite || step == BipartiteStep::reaction_to_gene;
 }
 
-// Rows are the targets of the step (forward) or its sources (backward), neighbours the others. A mean is divided where
-// it is stored (forward) or where its gradient is loaded (backward).
+// Rows are the targets of the step (forward) or its sources (backward), neighbours the others. A
+// mean is divided where it is stored (forward) or where its gradient is loaded (backward).
 template <class Real>
 void run_step(const BipartiteGraph& graph, BipartiteStep step, bool forward, int64_t width,
               const Real* source, const RemovedView& removed, Real* out, int threads) {
@@ -124,6 +114,7 @@ void run_step(const BipartiteGraph& graph, BipartiteStep step, bool forward, int
       .width = width,
       .index_bytes = graph.plan.index_bytes()};
   (from_reactions(step) == forward ? pass.removed_sources : pass.removed_rows) = &off;
+  pass.out = out;
   pass.threads = threads;
   TypePass<Real> type = {
       .source = source,
@@ -132,7 +123,6 @@ void run_step(const BipartiteGraph& graph, BipartiteStep step, bool forward, int
     (forward ? type.store_scale : type.load_scale) = scale.data();
   else
     type.values = coefficients.data();
-  type.out = out;
   pass.types.push_back(type);
   run(pass);
 }

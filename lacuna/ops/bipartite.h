@@ -1,21 +1,26 @@
-// Sums over the bipartite graph of metabolism: genes - reactions - metabolites, for a batch of samples that each remove a
-// few genes.
+// Sums over the bipartite graph of metabolism, genes - reactions - metabolites, for a batch of
+// samples that each remove a few genes.
 //
-// A reaction is off in a sample that removes any of its genes (one without genes always stays); an edge of a reaction that
-// is off is off, and metabolites always stay. So the removed genes alone say what is kept, and no mask exists:
+// A reaction is off in a sample that removes any of its genes (one without genes always stays); an
+// edge of a reaction that is off is off, and metabolites always stay. So the removed genes alone
+// say what is kept, and no mask exists:
 //
-//   gene_to_reaction        out[r, b] = mean of x[g, b] over the genes of r               0 where r is off or has no genes
+//   gene_to_reaction        out[r, b] = mean of x[g, b] over the genes of r
+//                                       0 where r is off or has no genes
 //   reaction_to_metabolite  out[m, b] = sum of coefficient * x[r, b] over the kept reactions of m
-//   metabolite_to_reaction  out[r, b] = sum of coefficient * x[m, b] over the metabolites of r          0 where r is off
-//   reaction_to_gene        out[g, b] = mean of x[r, b] over the kept reactions of g      0 where there are none
+//   metabolite_to_reaction  out[r, b] = sum of coefficient * x[m, b] over the metabolites of r
+//                                       0 where r is off
+//   reaction_to_gene        out[g, b] = mean of x[r, b] over the kept reactions of g
+//                                       0 where there are none
 //
 //   x        [source nodes, B, H]   f32, bf16 or f64; the caller's
 //   removed  [ptr[B]]               gene indices, as in aggregate.h
 //   out      [target nodes, B, H]   the dtype of x; every element is written
 //
-// (All genes of a kept reaction are kept, and a removed gene has no kept reaction.) Repeated edges count as often as they
-// stand. Rounding, order, threads and errors as in aggregate.h; what stands in the row of a reaction that is off, or of a
-// removed gene, is never read into another row. Coefficients are data: they have no gradient.
+// (All genes of a kept reaction are kept, and a removed gene has no kept reaction.) Repeated edges
+// count as often as they stand. Rounding, order, threads and errors as in aggregate.h; what stands
+// in the row of a reaction that is off, or of a removed gene, is never read into another row.
+// Coefficients are data: they have no gradient.
 #pragma once
 
 #include <cstdint>

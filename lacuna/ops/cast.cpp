@@ -20,7 +20,8 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A byte has 256 values: where there is no fused multiply-add, a table of them is exact, and fast enough.
+// A byte has 256 values: where there is no fused multiply-add, a table of them is exact, and fast
+// enough.
 template <class Real>
 HWY_INLINE void CastByTable(const uint8_t* HWY_RESTRICT x, int64_t count, float scale, float shift,
                             Real* HWY_RESTRICT out) {

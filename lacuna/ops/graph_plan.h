@@ -49,6 +49,11 @@ class GraphPlan {
       uint32_t type) const;  // where the type's edges start when all types stand in one row
   CsrView by_target(uint32_t type) const;
   CsrView by_source(uint32_t type) const;
+  // csr.neighbour[place], whatever its width; loops that must be fast ask index_bytes() once.
+  uint32_t neighbour(const CsrView& csr, uint32_t place) const {
+    return index_bytes() == 2 ? static_cast<const uint16_t*>(csr.neighbour)[place]
+                              : static_cast<const uint32_t*>(csr.neighbour)[place];
+  }
 
  private:
   std::span<const std::byte> bytes_;

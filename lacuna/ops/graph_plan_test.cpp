@@ -14,11 +14,6 @@ namespace {
 using testing::fresh_seed;
 using testing::random_graph;
 
-uint32_t neighbour(const GraphPlan& plan, const CsrView& csr, uint32_t k) {
-  return plan.index_bytes() == 2 ? static_cast<const uint16_t*>(csr.neighbour)[k]
-                                 : static_cast<const uint32_t*>(csr.neighbour)[k];
-}
-
 // Every edge stands once in its row, in edge order, with the right neighbour.
 void expect_rows(const GraphPlan& plan, const CsrView& csr, std::span<const uint32_t> rows,
                  std::span<const uint32_t> others) {
@@ -32,7 +27,7 @@ void expect_rows(const GraphPlan& plan, const CsrView& csr, std::span<const uint
       ASSERT_FALSE(seen[e]);
       seen[e] = true;
       ASSERT_EQ(rows[e], row);
-      ASSERT_EQ(others[e], neighbour(plan, csr, k));
+      ASSERT_EQ(others[e], plan.neighbour(csr, k));
       ASSERT_TRUE(k == csr.ptr[row] || e > csr.edge[k - 1]);
     }
   }

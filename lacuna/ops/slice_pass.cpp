@@ -77,11 +77,17 @@ class SliceWorker {
     if (!pass_.sum_types) return;
     sum_removed_rows();
     for_rows(pass_.rows, [&](int64_t begin, int64_t end) {
-      unpack(slice_, partial_.get(), pass_.summed_out, begin, end);
+      unpack(slice_, partial_.get(), pass_.out, begin, end);
     });
   }
 
  private:
+  size_t number(const TypePass<Real>& type) const { return size_t(&type - pass_.types.data()); }
+  // Where the type's rows go, unless the types are summed.
+  Real* out_of(const TypePass<Real>& type) const {
+    return pass_.sum_types ? nullptr
+                           : pass_.out + int64_t(number(type)) * pass_.rows * slice_.pitch();
+  }
   // The slab itself serves as the self term where it is the plain source.
   bool needs_self_slab(const TypePass<Real>& type) const {
     return type.self && (type.load_scale != nullptr || pass_.maximum);
@@ -113,7 +119,7 @@ class SliceWorker {
                        .slab = slab_.get(),
                        .zero_row = uint32_t(pass_.sources)};
     args.maximum = pass_.maximum;
-    args.values = values_[size_t(&type - pass_.types.data())].get();
+    args.values = values_[number(type)].get();
     if (type.masks != nullptr)
       args.mask = type.masks + uint64_t(slice_.first_sample()) * pass_.mask_stride;
     args.scale = type.store_scale;
@@ -123,7 +129,7 @@ class SliceWorker {
     }
     args.partial = pass_.sum_types ? partial_.get() : nullptr;
     args.add = &type != &pass_.types.front();
-    args.out = type.out;
+    args.out = out_of(type);
     for_rows(pass_.rows, [&](int64_t begin, int64_t end) { walk(args, begin, end); });
   }
 
@@ -141,10 +147,11 @@ class SliceWorker {
   }
 
   void rewrite_removed_rows(const TypePass<Real>& type) {
+    Real* const out = out_of(type);
     for_removed_rows([&](int64_t row, int64_t b) {
       for (int64_t c = slice_.begin_of(b); c < slice_.end_of(b); ++c) {
         const int64_t at = row * slice_.pitch() + slice_.first + c;
-        type.out[at] = Real(self_term(type, at));
+        out[at] = Real(self_term(type, at));
       }
     });
   }
@@ -201,7 +208,7 @@ void fill_removed(const Slice& slice, const RemovedSets& removed, Acc fill, Acc*
 template <class Real>
 void run(const SlicePass<Real>& pass) {
   const int64_t elements = pass.rows * pass.batch * pass.width;
-  if (pass.types.empty() && pass.sum_types) std::fill_n(pass.summed_out, elements, Real(0));
+  if (pass.types.empty() && pass.sum_types) std::fill_n(pass.out, elements, Real(0));
   if (pass.types.empty() || elements == 0) return;
 
   using Acc = Parameter<Real>;

@@ -30,7 +30,6 @@ struct TypePass {
   const double* load_scale = nullptr;   // [sources, B] or null = 1; 0 = absent
   const double* store_scale = nullptr;  // [rows, B] or null = 1; 0 = write 0
   std::optional<Acc> self = {};         // needs rows == sources
-  Real* out = nullptr;                  // [rows, B, H]; not read with sum_types
 };
 
 template <class Real>
@@ -42,7 +41,7 @@ struct SlicePass {
   uint64_t mask_stride = 0;  // bytes from a sample's mask record to the next
   bool maximum = false;
   bool sum_types = false;
-  Real* summed_out = nullptr;  // [rows, B, H]
+  Real* out = nullptr;  // [T, rows, B, H], or [rows, B, H] with sum_types
   int threads = 0;
   std::vector<TypePass<Real>> types = {};
 };

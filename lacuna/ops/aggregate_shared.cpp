@@ -174,6 +174,7 @@ void aggregate_shared(const GraphPlan& graph, const AggregateOptions& options, i
   check_given(x, "x", graph.node_count() * width);
   const SharedInput<Real> in(graph, options, width, x, removed, values, eps);
   check_given(out, "out", int64_t(in.groups.size()) * in.nodes * in.batch * width);
+  ask_for_huge_pages(out, in.groups.size() * size_t(in.nodes * in.batch * width) * sizeof(Real));
   const Scratch<double> product = shared_product(in);
 
   constexpr int64_t kBlockRows = 256;

@@ -7,6 +7,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/threads.h"
+#include "lacuna/ops/slice_kernels.h"
 
 namespace lacuna {
 namespace {
@@ -34,7 +35,7 @@ void write_wild_type(const MaskLayout& layout, uint8_t* record) {
   uint64_t end = 0;  // of the last section
   for (const MaskLayout::Section& section : layout.sections()) {
     std::memset(record + end, 0, section.offset - end);
-    std::memset(record + section.offset, 1, section.bytes);
+    fill_bytes(1, section.bytes, record + section.offset);
     end = section.offset + section.bytes;
   }
   std::memset(record + end, 0, layout.stride() - end);
@@ -136,6 +137,7 @@ void write_masks(const MaskLayout& layout, const MaskTableView& table, const Rem
   check_u8(layout);
   check_removed(removed, table.gene_count());
   if (records == nullptr && removed.batch() > 0) throw Error("records is missing");
+  ask_for_huge_pages(records, uint64_t(removed.batch()) * layout.stride());
   parallel_for(uint64_t(removed.batch()), threads, [&](uint64_t b) {
     uint8_t* record = records + b * layout.stride();
     write_wild_type(layout, record);

@@ -12,6 +12,11 @@ namespace lacuna {
 // a row.
 std::byte* allocate_scratch(size_t bytes);
 
+// Asks the system for huge pages behind [data, data + bytes), where it can still choose; nothing
+// else changes. A large result that is written for the first time costs one page fault in 512, and
+// its scattered rows fewer table walks.
+void ask_for_huge_pages(void* data, size_t bytes);
+
 template <class T>
 class Scratch {
  public:

@@ -315,6 +315,16 @@ LACUNA_KERNELS(F32, float)
 LACUNA_KERNELS(BF16, BFloat16)
 LACUNA_KERNELS(F64, double)
 #undef LACUNA_KERNELS
+HWY_ATTR void FillBytes(uint8_t value, uint64_t count, uint8_t* out) {
+  const Tag<uint8_t> d;
+  const auto line = hn::Set(d, value);
+  uint64_t i = 0;
+  if (reinterpret_cast<uintptr_t>(out) % kCacheLine == 0)
+    for (; i + kCacheLine <= count; i += kCacheLine)
+      for (uint64_t j = 0; j < kCacheLine; j += hn::Lanes(d)) hn::Stream(line, d, out + i + j);
+  std::memset(out + i, value, count - i);
+  hwy::FlushStream();
+}
 HWY_ATTR void EdgeDotF32(const EdgeDot<float>& args, int64_t begin, int64_t end) {
   EdgeDot_(args, begin, end);
 }
@@ -365,6 +375,11 @@ LACUNA_DISPATCH(F32, float)
 LACUNA_DISPATCH(BF16, BFloat16)
 LACUNA_DISPATCH(F64, double)
 #undef LACUNA_DISPATCH
+
+HWY_EXPORT(FillBytes);
+void fill_bytes(uint8_t value, uint64_t count, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(FillBytes)(value, count, out);
+}
 
 HWY_EXPORT(EdgeDotF32);
 HWY_EXPORT(EdgeDotF64);

@@ -108,6 +108,9 @@ struct EdgeDot {
 template <class Acc>
 void edge_dot(const EdgeDot<Acc>& args, int64_t begin, int64_t end);
 
+// Writes `value` to count bytes, past the caches where whole lines are aligned.
+void fill_bytes(uint8_t value, uint64_t count, uint8_t* out);
+
 // out[i] = row for i below copies, past the caches where the lines allow it.
 template <class Real>
 void repeat_row(const Real* row, int64_t width, int64_t copies, Real* out);  // out [copies, width]

@@ -216,6 +216,8 @@ void run(const SlicePass<Real>& pass) {
   const std::vector<Slice> slices =
       make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
   const int64_t slab_columns = slices.front().slab_columns;
+  ask_for_huge_pages(pass.out,
+                     (pass.sum_types ? 1 : pass.types.size()) * size_t(elements) * sizeof(Real));
   const auto values = values_by_place(pass);
   const int threads = pass.threads > 0 ? pass.threads : available_threads();
 

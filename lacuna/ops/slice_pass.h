@@ -45,6 +45,7 @@ struct SlicePass {
   int threads = 0;
   std::vector<TypePass<Real>> types = {};
 };
+// Every element of `out` is written; where it is large, huge pages are asked for behind it.
 template <class Real>
 void run(const SlicePass<Real>& pass);
 

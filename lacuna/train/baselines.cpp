@@ -1,0 +1,281 @@
+#include "lacuna/train/baselines.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/graph/removal.h"
+#include "lacuna/train/ridge.h"
+
+namespace lacuna {
+namespace {
+
+// The set of genes that each sample removes.
+class GeneSetReader {
+ public:
+  GeneSetReader(const Samples& samples, uint32_t gene_count)
+      : reader_(samples), gene_count_(gene_count) {}
+
+  std::span<const uint32_t> read(uint64_t sample) {  // ascending; valid until the next call
+    reader_.read(sample, genes_);
+    check_removed(genes_, sample, gene_count_);
+    std::sort(genes_.begin(), genes_.end());
+    genes_.erase(std::unique(genes_.begin(), genes_.end()), genes_.end());
+    return genes_;
+  }
+
+ private:
+  RemovedReader reader_;
+  uint32_t gene_count_;
+  std::vector<uint32_t> genes_;
+};
+
+// Calls f(first, second) for all pairs of an ascending set.
+template <class F>
+void for_each_pair(std::span<const uint32_t> genes, F&& f) {
+  for (size_t i = 0; i < genes.size(); ++i)
+    for (size_t j = i + 1; j < genes.size(); ++j) f(genes[i], genes[j]);
+}
+
+// The samples of a part that have the label.
+struct Measured {
+  std::vector<uint64_t> samples;  // ascending
+  std::vector<double> labels;     // as many
+};
+
+Measured measured_in(const Samples& samples, const Split& split, Part part, uint64_t label) {
+  const std::span<const float> labels = samples.labels.as<float>();  // [S, L]
+  Measured measured;
+  for (uint64_t sample : samples_of(split, part)) {
+    const float value = labels[sample * samples.label_count() + label];
+    if (std::isnan(value)) continue;
+    if (std::isinf(value))
+      throw Error(
+          "label '{}' of sample {} is infinite; baselines need numbers, and NaN for what "
+          "was not measured",
+          samples.label_names[label], sample);
+    measured.samples.push_back(sample);
+    measured.labels.push_back(value);
+  }
+  return measured;
+}
+
+Indicators gene_indicators(const Samples& samples, uint32_t gene_count,
+                           std::span<const uint64_t> chosen) {
+  GeneSetReader reader(samples, gene_count);
+  Indicators x;
+  x.columns = gene_count;
+  for (uint64_t sample : chosen) {
+    const auto genes = reader.read(sample);
+    x.column.insert(x.column.end(), genes.begin(), genes.end());
+    x.ptr.push_back(x.column.size());
+  }
+  return x;
+}
+
+// The pairs that at least two samples remove together, with effect 0.
+std::vector<PairEffect> recurring_pairs(const Indicators& genes) {
+  std::vector<uint64_t> keys;
+  for (uint64_t s = 0; s < genes.size(); ++s)
+    for_each_pair(genes.of(s), [&](uint32_t first, uint32_t second) {
+      keys.push_back(uint64_t(first) << 32 | second);
+    });
+  std::sort(keys.begin(), keys.end());
+  std::vector<PairEffect> pairs;
+  for (size_t i = 0, end; i < keys.size(); i = end) {
+    for (end = i + 1; end < keys.size() && keys[end] == keys[i];) ++end;
+    if (end - i > 1)
+      pairs.push_back({uint32_t(keys[i] >> 32), uint32_t(keys[i]), uint32_t(end - i), 0});
+  }
+  return pairs;
+}
+
+constexpr size_t kNoPair = std::numeric_limits<size_t>::max();
+
+size_t find_pair(const std::vector<PairEffect>& pairs, uint32_t first, uint32_t second) {
+  const auto at = std::lower_bound(
+      pairs.begin(), pairs.end(), std::pair(first, second),
+      [](const PairEffect& a, const auto& b) { return std::pair(a.first, a.second) < b; });
+  const bool found = at != pairs.end() && at->first == first && at->second == second;
+  return found ? size_t(at - pairs.begin()) : kNoPair;
+}
+
+// Of the set's pairs, the one with the most training samples; kNoPair where none recurs.
+size_t recurring_pair(const std::vector<PairEffect>& pairs, std::span<const uint32_t> genes) {
+  size_t best = kNoPair;
+  for_each_pair(genes, [&](uint32_t first, uint32_t second) {
+    const size_t at = find_pair(pairs, first, second);
+    if (at == kNoPair) return;
+    if (best == kNoPair || pairs[at].samples > pairs[best].samples) best = at;
+  });
+  return best;
+}
+
+double predict_set(const Baseline& baseline, std::span<const uint32_t> genes) {
+  double prediction = baseline.intercept;
+  if (!baseline.genes.empty())
+    for (uint32_t gene : genes) prediction += baseline.genes[gene];
+  if (baseline.pairs.empty()) return prediction;
+  const auto add = [&](size_t pair) {
+    if (pair != kNoPair) prediction += baseline.pairs[pair].effect;
+  };
+  if (baseline.only_recurring_pair)
+    add(recurring_pair(baseline.pairs, genes));
+  else
+    for_each_pair(genes, [&](uint32_t first, uint32_t second) {
+      add(find_pair(baseline.pairs, first, second));
+    });
+  return prediction;
+}
+
+// The training samples of one label, and what the fits share.
+class Fitter {
+ public:
+  Fitter(const Samples& samples, uint32_t gene_count, const Split& split, uint64_t label)
+      : gene_count_(gene_count),
+        train_(measured_in(samples, split, Part::train, label)),
+        validation_(measured_in(samples, split, Part::validation, label)) {
+    if (train_.samples.empty())
+      throw Error(
+          "no sample in the training part of split '{}' has label '{}'; name another label "
+          "or draw another split",
+          split.name, samples.label_names[label]);
+    train_genes_ = gene_indicators(samples, gene_count, train_.samples);
+    validation_genes_ = gene_indicators(samples, gene_count, validation_.samples);
+    pairs_ = recurring_pairs(train_genes_);
+  }
+
+  Baseline mean() const {
+    const double sum = std::accumulate(train_.labels.begin(), train_.labels.end(), 0.0);
+    return {.name = "mean", .intercept = sum / double(train_.labels.size())};
+  }
+
+  Baseline gene() const {
+    Baseline baseline = from_fit("gene", fit_ridge(train_genes_, train_.labels, 1), {});
+    baseline.note = "strength 1";
+    return baseline;
+  }
+
+  // On top of gene().
+  Baseline pair(const Baseline& gene) const {
+    std::vector<double> left(pairs_.size(), 0.0);
+    std::vector<uint64_t> counts(pairs_.size(), 0);
+    for (uint64_t s = 0; s < train_genes_.size(); ++s) {
+      const size_t at = recurring_pair(pairs_, train_genes_.of(s));
+      if (at == kNoPair) continue;
+      left[at] += train_.labels[s] - predict_set(gene, train_genes_.of(s));
+      ++counts[at];
+    }
+    Baseline baseline = gene;
+    baseline.name = "pair";
+    baseline.pairs = pairs_;
+    baseline.only_recurring_pair = true;
+    for (size_t p = 0; p < pairs_.size(); ++p)
+      baseline.pairs[p].effect = left[p] / double(counts[p] + 1);
+    const auto used = std::count_if(counts.begin(), counts.end(), [](auto n) { return n > 0; });
+    baseline.note = fmt::format("on top of gene, {} recurring pairs", used);
+    return baseline;
+  }
+
+  Baseline ridge() const { return best_ridge("ridge", train_genes_, {}); }
+
+  Baseline ridge_pairs() const {
+    Indicators x;
+    x.columns = gene_count_ + uint32_t(pairs_.size());
+    for (uint64_t s = 0; s < train_genes_.size(); ++s) {
+      const auto genes = train_genes_.of(s);
+      x.column.insert(x.column.end(), genes.begin(), genes.end());
+      for_each_pair(genes, [&](uint32_t first, uint32_t second) {
+        const size_t at = find_pair(pairs_, first, second);
+        if (at != kNoPair) x.column.push_back(gene_count_ + uint32_t(at));
+      });
+      x.ptr.push_back(x.column.size());
+    }
+    return best_ridge("ridge_pairs", x, pairs_);
+  }
+
+ private:
+  Baseline from_fit(const char* name, const RidgeFit& fit, std::vector<PairEffect> pairs) const {
+    Baseline baseline = {.name = name, .intercept = fit.intercept};
+    baseline.genes.assign(fit.weights.begin(), fit.weights.begin() + gene_count_);
+    baseline.pairs = std::move(pairs);
+    for (size_t p = 0; p < baseline.pairs.size(); ++p)
+      baseline.pairs[p].effect = fit.weights[gene_count_ + p];
+    return baseline;
+  }
+
+  double validation_mse(const Baseline& baseline) const {
+    double squares = 0;
+    for (uint64_t s = 0; s < validation_genes_.size(); ++s) {
+      const double error = predict_set(baseline, validation_genes_.of(s)) - validation_.labels[s];
+      squares += error * error;
+    }
+    return squares / double(validation_genes_.size());
+  }
+
+  // x: the genes' columns first, then the pairs'.
+  Baseline best_ridge(const char* name, const Indicators& x,
+                      const std::vector<PairEffect>& pairs) const {
+    if (validation_.samples.empty()) {
+      Baseline only = from_fit(name, fit_ridge(x, train_.labels, kDefaultRidgeStrength), pairs);
+      only.note = fmt::format("strength {}, the default: no validation sample has the label",
+                              kDefaultRidgeStrength);
+      return only;
+    }
+    Baseline best;
+    double best_mse = std::numeric_limits<double>::infinity();
+    std::vector<double> start;
+    for (double strength : kRidgeStrengths) {
+      RidgeFit fit = fit_ridge(x, train_.labels, strength, start);
+      Baseline candidate = from_fit(name, fit, pairs);
+      const double mse = validation_mse(candidate);
+      if (mse < best_mse) {
+        best = std::move(candidate);
+        best.note = fmt::format("strength {}, the best of {} on validation", strength,
+                                kRidgeStrengths.size());
+        best_mse = mse;
+      }
+      start = std::move(fit.weights);
+    }
+    return best;
+  }
+
+  uint32_t gene_count_;
+  Measured train_, validation_;
+  Indicators train_genes_, validation_genes_;
+  std::vector<PairEffect> pairs_;
+};
+
+}  // namespace
+
+std::vector<float> Baseline::predict(const Samples& samples,
+                                     std::span<const uint64_t> chosen) const {
+  const uint32_t any_gene = std::numeric_limits<uint32_t>::max();
+  GeneSetReader reader(samples, genes.empty() ? any_gene : uint32_t(genes.size()));
+  std::vector<float> predictions;
+  predictions.reserve(chosen.size());
+  for (uint64_t sample : chosen)
+    predictions.push_back(float(predict_set(*this, reader.read(sample))));
+  return predictions;
+}
+
+std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count, const Split& split,
+                                    uint64_t label) {
+  LACUNA_ASSERT(label < samples.label_count() && split.parts.size() == samples.size());
+  const Fitter fitter(samples, gene_count, split, label);
+  const Baseline gene = fitter.gene();
+  return {fitter.mean(), gene, fitter.pair(gene), fitter.ridge(), fitter.ridge_pairs()};
+}
+
+std::vector<uint64_t> samples_of(const Split& split, Part part) {
+  const std::span<const uint8_t> parts = split.parts.as<uint8_t>();
+  std::vector<uint64_t> samples;
+  for (uint64_t s = 0; s < parts.size(); ++s)
+    if (Part(parts[s]) == part) samples.push_back(s);
+  return samples;
+}
+
+}  // namespace lacuna

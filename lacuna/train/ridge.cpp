@@ -1,0 +1,104 @@
+#include "lacuna/train/ridge.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+constexpr int kMostSteps = 10'000;
+
+using Vector = std::vector<double>;
+
+double dot(const Vector& a, const Vector& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Eliminating the intercept centres the columns: with X centred, (X^T X + strength) w = X^T y.
+class NormalEquations {
+ public:
+  NormalEquations(const Indicators& x, std::span<const double> y, double strength)
+      : x_(x), y_(y), strength_(strength), samples_(double(y.size())), counts_(x.columns, 0.0) {
+    for (uint32_t column : x.column) counts_[column] += 1;
+    mean_y_ = std::accumulate(y.begin(), y.end(), 0.0) / samples_;
+  }
+
+  // X^T X w + strength w
+  Vector apply(const Vector& w) const {
+    const double mean = dot(counts_, w) / samples_;
+    Vector out(w.size());
+    for (size_t c = 0; c < w.size(); ++c) out[c] = strength_ * w[c];
+    for (uint64_t s = 0; s < x_.size(); ++s) {
+      double sum = -mean;
+      for (uint32_t column : x_.of(s)) sum += w[column];
+      for (uint32_t column : x_.of(s)) out[column] += sum;
+    }
+    return out;
+  }
+
+  Vector right_side() const {  // X^T y
+    Vector out(counts_.size(), 0.0);
+    for (uint64_t s = 0; s < x_.size(); ++s)
+      for (uint32_t column : x_.of(s)) out[column] += y_[s] - mean_y_;
+    return out;
+  }
+
+  Vector diagonal() const {
+    Vector out(counts_);
+    for (double& count : out) count += strength_ - count * count / samples_;
+    return out;
+  }
+
+  double intercept(const Vector& w) const { return mean_y_ - dot(counts_, w) / samples_; }
+
+ private:
+  const Indicators& x_;
+  std::span<const double> y_;
+  double strength_, samples_, mean_y_ = 0;
+  Vector counts_;  // [columns] samples that have it
+};
+
+}  // namespace
+
+RidgeFit fit_ridge(const Indicators& x, std::span<const double> y, double strength,
+                   std::span<const double> start) {
+  LACUNA_ASSERT(x.size() == y.size() && !y.empty() && strength > 0);
+  LACUNA_ASSERT(start.empty() || start.size() == x.columns);
+  const NormalEquations equations(x, y, strength);
+  const Vector right = equations.right_side(), diagonal = equations.diagonal();
+  const size_t n = x.columns;
+  RidgeFit fit;
+  fit.weights.assign(n, 0.0);
+  Vector residual = right, scaled(n), direction(n, 0.0);
+  if (!start.empty()) {
+    fit.weights.assign(start.begin(), start.end());
+    const Vector product = equations.apply(fit.weights);
+    for (size_t c = 0; c < n; ++c) residual[c] -= product[c];
+  }
+  const double enough = kTolerance * std::sqrt(dot(right, right));
+  LACUNA_ASSERT(std::isfinite(enough));
+  double last = 0;  // of residual . scaled
+  while (std::sqrt(dot(residual, residual)) > enough) {
+    if (++fit.steps > kMostSteps)
+      throw Error("a ridge of strength {} on {} columns did not settle in {} steps", strength, n,
+                  kMostSteps);
+    for (size_t c = 0; c < n; ++c) scaled[c] = residual[c] / diagonal[c];
+    const double now = dot(residual, scaled);
+    const double keep = last > 0 ? now / last : 0;
+    last = now;
+    for (size_t c = 0; c < n; ++c) direction[c] = scaled[c] + keep * direction[c];
+    const Vector product = equations.apply(direction);
+    const double length = now / dot(direction, product);
+    for (size_t c = 0; c < n; ++c) {
+      fit.weights[c] += length * direction[c];
+      residual[c] -= length * product[c];
+    }
+  }
+  fit.intercept = equations.intercept(fit.weights);
+  return fit;
+}
+
+}  // namespace lacuna

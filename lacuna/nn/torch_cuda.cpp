@@ -46,7 +46,9 @@ int32_t* error_word() {
   return mutable_data<int32_t>(*word);
 }
 
-std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slices) {
+// ready: the slice plan where it was made before.
+std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slices,
+                                                 const OptionalTensor& ready) {
   auto graph = std::make_shared<HostGraph>();
   graph->bytes = bytes;
   graph->plan = GraphPlan::from_bytes(std::as_bytes(span_of<uint8_t>(bytes)), nullptr);
@@ -54,9 +56,12 @@ std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slice
   if (slices && nodes < 65536 && graph->plan.edge_count() > 0) {
     const uint32_t capacity =
         slice_capacity(cuda_shared_memory_bytes(), nodes, graph->plan.type_count());
-    graph->slice_bytes = copy_bytes(SlicePlan::make(graph->plan, {capacity}).bytes());
+    graph->slice_bytes = given(ready)
+                             ? ready->contiguous()
+                             : copy_bytes(SlicePlan::make(graph->plan, {capacity}).bytes());
     graph->slices =
         SlicePlan::from_bytes(std::as_bytes(span_of<uint8_t>(graph->slice_bytes)), nullptr);
+    graph->slices->check_graph(graph->plan);
   } else {
     graph->slice_bytes = at::empty({0}, at::kByte);
   }
@@ -65,10 +70,10 @@ std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slice
 
 // Copies of a plan and of its slice plan on the device of `like`, and the number of the host's.
 std::tuple<Tensor, Tensor, int64_t> place_graph(const Tensor& bytes, const Tensor& like,
-                                                bool slices) {
+                                                bool slices, const OptionalTensor& ready) {
   const c10::DeviceGuard guard(like.device());
   error_word();  // here, where memory may be allocated: a captured graph may be the next to need it
-  const std::shared_ptr<const HostGraph> host = make_host_graph(bytes.contiguous(), slices);
+  const std::shared_ptr<const HostGraph> host = make_host_graph(bytes.contiguous(), slices, ready);
   const int64_t number = add(host);
   const Tensor on_device = host->bytes.to(like.device());
   const Tensor plan = at::from_blob(
@@ -123,7 +128,10 @@ DeviceGraph::DeviceGraph(at::TensorList graph, at::IntArrayRef sizes)
 }
 
 TORCH_LIBRARY_FRAGMENT(lacuna, m) {
-  m.def("place_graph(Tensor plan, Tensor like, bool slices) -> (Tensor, Tensor, int)", place_graph);
+  m.def(
+      "place_graph(Tensor plan, Tensor like, bool slices, Tensor? ready=None) -> "
+      "(Tensor, Tensor, int)",
+      place_graph);
 }
 
 }  // namespace lacuna::torch_ops

@@ -1,0 +1,226 @@
+#include "lacuna/nn/gene_graph.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
+#include "lacuna/ops/graph_plan.h"
+
+namespace lacuna {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+using AggregateSignature = Tensor(at::TensorList, at::IntArrayRef, const Tensor&, const Tensor&,
+                                  const Tensor&, std::string_view, bool, const OptionalTensor&,
+                                  const OptionalTensor&);
+using BipartiteSignature = Tensor(const Tensor&, const Tensor&, at::IntArrayRef, std::string_view,
+                                  const Tensor&, const Tensor&, const Tensor&);
+using PlaceSignature = std::tuple<Tensor, Tensor, int64_t>(const Tensor&, const Tensor&, bool,
+                                                           const OptionalTensor&);
+
+template <class Signature>
+c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+Tensor bytes_tensor(std::span<const std::byte> bytes) {
+  const Tensor tensor = at::empty({int64_t(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, static_cast<std::byte*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+struct Ends {
+  std::vector<uint32_t> sources, targets;  // [E]
+  explicit Ends(const EdgeType& type) : sources(type.sources()), targets(type.targets()) {}
+  EdgeList list() const { return {sources, targets}; }
+};
+
+GraphPlan make_plan(const HeteroGraph& graph, const std::vector<const EdgeType*>& types) {
+  std::vector<Ends> ends;
+  std::vector<EdgeList> lists;
+  for (const EdgeType* type : types) ends.emplace_back(*type);
+  for (const Ends& one : ends) lists.push_back(one.list());
+  return GraphPlan::make(graph.genes().size(), lists);
+}
+
+Tensor features_of(const NodeType& genes) {
+  std::vector<Tensor> parts;
+  for (const NodeFeature& feature : genes.features) {
+    const auto values = feature.values.as<float>();
+    const int64_t width = int64_t(values.size() / genes.size());
+    parts.push_back(
+        at::from_blob(const_cast<float*>(values.data()), {int64_t(genes.size()), width}).clone());
+  }
+  return parts.empty() ? Tensor() : at::cat(parts, 1);
+}
+
+const EdgeType* find_edges(const HeteroGraph& graph, std::string_view source,
+                           std::string_view target) {
+  for (const EdgeType& type : graph.edge_types())
+    if (type.source == source && type.target == target) return &type;
+  return nullptr;
+}
+
+}  // namespace
+
+// ---- the input of a model
+ModelInput make_input(int64_t batch, int64_t widest, bool pinned) {
+  const int64_t width = std::max<int64_t>(widest, 1);
+  const auto ints = at::TensorOptions(at::kInt).pinned_memory(pinned);
+  return {at::zeros({batch * width}, ints), at::zeros({batch + 1}, ints),
+          at::full({batch, width}, -1, ints.dtype(at::kLong))};
+}
+
+void fill_input(std::span<const int32_t> removed, std::span<const int32_t> ptr, ModelInput& out) {
+  LACUNA_ASSERT(int64_t(ptr.size()) == out.ptr.numel());
+  LACUNA_ASSERT(int64_t(removed.size()) <= out.removed.numel());
+  std::ranges::copy(removed, out.removed.mutable_data_ptr<int32_t>());
+  std::ranges::copy(ptr, out.ptr.mutable_data_ptr<int32_t>());
+  const size_t width = size_t(out.sets.size(1));
+  int64_t* row = out.sets.mutable_data_ptr<int64_t>();
+  std::set<int64_t> set;
+  for (size_t b = 0; b + 1 < ptr.size(); ++b, row += width) {
+    const auto genes = removed.subspan(size_t(ptr[b]), size_t(ptr[b + 1] - ptr[b]));
+    set.clear();
+    set.insert(genes.begin(), genes.end());
+    LACUNA_ASSERT(set.size() <= width);
+    std::fill(std::copy(set.begin(), set.end(), row), row + width, -1);
+  }
+}
+
+ModelInput make_input(std::span<const int32_t> removed, std::span<const int32_t> ptr) {
+  int32_t widest = 0;
+  for (size_t b = 0; b + 1 < ptr.size(); ++b) widest = std::max(widest, ptr[b + 1] - ptr[b]);
+  ModelInput input = make_input(int64_t(ptr.size()) - 1, widest);
+  fill_input(removed, ptr, input);
+  return input;
+}
+
+ModelInput to_device(const ModelInput& input, at::Device device) {
+  return {input.removed.to(device, /*non_blocking=*/true), input.ptr.to(device, true),
+          input.sets.to(device, true)};
+}
+
+ModelInput with_wild_type(const ModelInput& input) {
+  const Tensor last = input.ptr.narrow(0, input.batch(), 1);
+  const Tensor nobody = at::full({1, input.sets.size(1)}, -1, input.sets.options());
+  return {input.removed, at::cat({input.ptr, last}), at::cat({input.sets, nobody})};
+}
+
+ModelInput wild_type(const Tensor& like) {
+  const auto ints = at::TensorOptions(at::kInt).device(like.device());
+  return {at::zeros({1}, ints), at::zeros({2}, ints), at::full({1, 1}, -1, ints.dtype(at::kLong))};
+}
+
+Tensor kept_genes(const ModelInput& input, int64_t genes) {
+  // Row `genes` takes what stands for "none" and is cut off again.
+  const Tensor& sets = input.sets;
+  const Tensor keep = at::ones({genes + 1, sets.size(0)}, sets.options().dtype(at::kBool));
+  const Tensor index = at::where(sets.ge(0), sets, genes).t();  // [k, B]
+  return keep.scatter(0, index, false).narrow(0, 0, genes);
+}
+
+// ---- the graph
+GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices)
+    : genes_(graph.genes().size()), features_(features_of(graph.genes())) {
+  const auto types = graph.gene_edges();
+  if (types.empty())
+    throw Error("the screen has no gene-gene edges; a graph model needs at least one network");
+  sizes_ = {genes_, int64_t(types.size())};
+  for (const EdgeType* type : types) {
+    types_.push_back(type->name);
+    sizes_.push_back(int64_t(type->size()));
+  }
+  plan_ = bytes_tensor(make_plan(graph, types).bytes());
+  if (device.is_cpu()) {
+    buffers_ = {plan_};
+  } else {
+    static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
+    const auto ready = slices ? OptionalTensor(bytes_tensor(slices->bytes())) : std::nullopt;
+    const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
+    const auto [on_device, its_slices, number] = place.call(plan_, like, true, ready);
+    buffers_ = {on_device, its_slices};
+    sizes_.push_back(number);
+  }
+  if (features_.defined()) features_ = features_.to(device);
+  add_metabolism(graph, device);
+}
+
+void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
+  const EdgeType* rules = find_edges(graph, "gene", "reaction");
+  const EdgeType* stoichiometry = find_edges(graph, "reaction", "metabolite");
+  if (!rules || !stoichiometry || stoichiometry->values.empty()) return;
+  const Ends of_rules(*rules), of_stoichiometry(*stoichiometry);
+  const uint32_t reactions = graph.nodes("reaction").size();
+  const uint32_t metabolites = graph.nodes("metabolite").size();
+  bipartite_sizes_ = {genes_, reactions, metabolites};
+  const auto plan = make_bipartite_plan(uint32_t(genes_), reactions, metabolites, of_rules.list(),
+                                        of_stoichiometry.list());
+  bipartite_plan_ = bytes_tensor(plan.bytes());
+  if (!device.is_cpu()) {
+    static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
+    const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
+    const auto [on_device, nothing, number] =
+        place.call(bipartite_plan_, like, false, std::nullopt);
+    bipartite_plan_ = on_device;
+    bipartite_sizes_.push_back(number);
+  }
+  const auto values = stoichiometry->values[0].values.as<float>();
+  coefficients_ = at::from_blob(const_cast<float*>(values.data()), {int64_t(values.size())})
+                      .to(device, at::kFloat, false, /*copy=*/true);
+  std::vector<float> alone(reactions, 1);
+  for (const uint32_t reaction : of_rules.targets) alone[reaction] = 0;
+  without_genes_ =
+      at::from_blob(alone.data(), {int64_t(reactions), 1, 1}).to(device, at::kFloat, false, true);
+}
+
+Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
+  const Scope scope("aggregation");
+  static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
+  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
+}
+
+Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
+  const Scope scope("aggregation");
+  static const auto op = find_operator<AggregateSignature>("lacuna::aggregate_shared");
+  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
+}
+
+Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {
+  const Scope scope("aggregation");
+  static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
+  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "mean", false, {}, {});
+}
+
+Tensor GeneGraph::edges(int64_t type) const {
+  const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),
+                        size_t(plan_.numel()));
+  const GraphPlan plan = GraphPlan::from_bytes(bytes, nullptr);
+  const CsrView csr = plan.by_target(uint32_t(type));
+  std::vector<int64_t> sources, targets;
+  std::set<uint32_t> row;
+  for (uint32_t v = 0; v < plan.node_count(); ++v) {
+    row.clear();
+    for (uint32_t e = csr.ptr[v]; e < csr.ptr[v + 1]; ++e)
+      row.insert(plan.index_bytes() == 2 ? static_cast<const uint16_t*>(csr.neighbour)[e]
+                                         : static_cast<const uint32_t*>(csr.neighbour)[e]);
+    sources.insert(sources.end(), row.begin(), row.end());
+    targets.insert(targets.end(), row.size(), v);
+  }
+  return at::stack({at::tensor(sources), at::tensor(targets)}).to(device());
+}
+
+Tensor GeneGraph::bipartite(BipartiteStep step, const Tensor& x, const ModelInput& input) const {
+  const Scope scope("aggregation");
+  static const auto op = find_operator<BipartiteSignature>("lacuna::bipartite");
+  return op.call(bipartite_plan_, coefficients_, bipartite_sizes_, name(step), x, input.removed,
+                 input.ptr);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,89 @@
+// The graph of a screen as tensors on one device, and the removed genes of a batch beside it: what
+// models compute with.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lacuna/graph/hetero_graph.h"
+#include "lacuna/ops/bipartite.h"
+#include "lacuna/ops/slice_plan.h"
+
+namespace lacuna {
+
+// What a model sees of a batch, on the model's device.
+struct ModelInput {
+  at::Tensor removed;  // [K] i32, ptr[B] of them or more
+  at::Tensor ptr;      // [B + 1] i32
+  // [B, k] i64: the removed genes of each sample, ascending and without repeats; then -1
+  at::Tensor sets;
+
+  int64_t batch() const { return ptr.size(0) - 1; }
+};
+
+// Tensors on the host for batches of `batch` samples that remove at most `widest` genes each;
+// pinned: so that a device can fetch them while the host goes on.
+ModelInput make_input(int64_t batch, int64_t widest, bool pinned = false);
+// Writes a batch into tensors made so; `removed` and `ptr` as in aggregate.h.
+void fill_input(std::span<const int32_t> removed, std::span<const int32_t> ptr, ModelInput& out);
+// Both: tensors of just the size that a batch needs.
+ModelInput make_input(std::span<const int32_t> removed, std::span<const int32_t> ptr);
+ModelInput to_device(const ModelInput& input, at::Device device);
+// The input with the wild type as one more sample, at the end.
+ModelInput with_wild_type(const ModelInput& input);
+// The wild type alone, on the device of `like`.
+ModelInput wild_type(const at::Tensor& like);
+// keep [N, B] bool.
+at::Tensor kept_genes(const ModelInput& input, int64_t genes);
+
+// The gene-gene edge types, alphabetically, and metabolism where the graph has it, laid out for the
+// operators. Cheap to copy.
+class GeneGraph {
+ public:
+  // slices: the plan for a GPU where there is one already (screen/plan_cache.h); null: made here,
+  // where the device wants it. Throws Error for a graph without gene-gene edges.
+  GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices = nullptr);
+
+  at::Device device() const { return buffers_[0].device(); }
+  int64_t genes() const { return genes_; }
+  int64_t type_count() const { return int64_t(types_.size()); }
+  const std::vector<std::string>& types() const { return types_; }
+  // [N, d] f32, given node features side by side; undefined where there are none
+  const at::Tensor& features() const { return features_; }
+
+  // a + (1 + eps) x for every edge type, a = sum over kept in-neighbours.
+  // x [N, B, H], eps [T] -> [T, N, B, H]
+  at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
+  // The same where all samples share x [N, H].
+  at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
+  // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
+  at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
+  // The distinct edges of a type: [2, E] i64 on the device, sources then targets; made on call.
+  at::Tensor edges(int64_t type) const;
+
+  // ---- metabolism
+  bool has_metabolism() const { return bipartite_sizes_.size() > 0; }
+  int64_t reactions() const { return bipartite_sizes_.at(1); }
+  // x [source nodes, B, H] -> [target nodes, B, H]; see ops/bipartite.h
+  at::Tensor bipartite(BipartiteStep step, const at::Tensor& x, const ModelInput& input) const;
+  // [R, 1, 1] f32: 1 for a reaction without genes
+  const at::Tensor& without_genes() const { return without_genes_; }
+
+ private:
+  void add_metabolism(const HeteroGraph& graph, at::Device device);
+
+  int64_t genes_;
+  std::vector<std::string> types_;
+  at::Tensor features_;
+  std::vector<at::Tensor> buffers_;  // what the operators take as `graph`
+  std::vector<int64_t> sizes_;
+  at::Tensor plan_;  // the bytes of the GraphPlan, on the host
+  at::Tensor bipartite_plan_, coefficients_, without_genes_;
+  std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
+};
+
+}  // namespace lacuna

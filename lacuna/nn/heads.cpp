@@ -1,0 +1,81 @@
+#include "lacuna/nn/heads.h"
+
+#include <ATen/ATen.h>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+
+Pool::Pool(int64_t width) {
+  gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(width, width / 2));
+  gate_ = register_module("gate", std::make_shared<Dense>(width / 2, 1, kScoreStd));
+  value_ = register_module("value", std::make_shared<Dense>(width, width));
+}
+
+at::Tensor Pool::forward(const at::Tensor& x, const at::Tensor& keep) {
+  const auto removed = keep.logical_not();  // [N, B]
+  const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto gate = gate_->forward(at::gelu(gate_hidden_->forward(x))).squeeze(-1).to(wide);
+  const auto weights =
+      at::softmax(gate.masked_fill(removed, -1e30), 0).masked_fill(removed, 0);  // [N, B]
+  const auto values = at::gelu(value_->forward(x));                              // [N, B, H]
+  // One product a sample instead of a weighted copy of the values: [B, 1, N] x [B, N, H].
+  const auto rows = weights.to(values.scalar_type()).t().unsqueeze(1);
+  return at::bmm(rows, values.transpose(0, 1)).squeeze(1).to(wide);
+}
+
+GlobalHead::GlobalHead(int64_t width, int64_t labels) {
+  hidden_ = register_module("hidden", std::make_shared<Dense>(width, width));
+  score_ = register_module("score", std::make_shared<Dense>(width, labels, kScoreStd));
+}
+
+at::Tensor GlobalHead::forward(const at::Tensor& difference) {
+  return score_->forward(at::gelu(hidden_->forward(difference)));
+}
+
+LocalHead::Layer::Layer(int64_t width) {
+  query = register_module("query", std::make_shared<Dense>(width, width));
+  key = register_module("key", std::make_shared<Dense>(width, width));
+  value = register_module("value", std::make_shared<Dense>(width, width));
+  out = register_module("out", std::make_shared<Dense>(width, width));
+  beta = register_parameter("beta", at::full({}, 0.01));
+}
+
+LocalHead::LocalHead(int64_t width, int64_t heads, int64_t labels) : heads_(heads) {
+  if (width % heads != 0)
+    throw Error("width {} is not a multiple of the local head's {} attention heads", width, heads);
+  static_ = register_module("static", std::make_shared<Dense>(width, width));
+  for (int i = 0; i < 2; ++i)
+    layers_.push_back(register_module("layer" + std::to_string(i), std::make_shared<Layer>(width)));
+  score_ = register_module("score", std::make_shared<Dense>(width, labels, kScoreStd));
+}
+
+at::Tensor LocalHead::forward(const at::Tensor& genes, const at::Tensor& sets) {
+  const int64_t k = sets.size(1);
+  const auto present = sets.ge(0);                                                     // [B, k]
+  const auto rows = genes.index_select(0, sets.clamp_min(0).reshape(-1));              // [B * k, H]
+  const auto fixed = at::gelu(static_->forward(rows)).reshape({sets.size(0), k, -1});  // [B, k, H]
+  const auto itself = at::eye(k, sets.options().dtype(at::kBool));                     // [k, k]
+  const auto blocked = itself.logical_or(present.logical_not().unsqueeze(1));          // [B, k, k]
+  const auto has_company = blocked.logical_not().any(-1, true);                        // [B, k, 1]
+  auto x = fixed;
+  for (const auto& layer : layers_) {
+    const auto seen = attend(layer->query->forward(x), layer->key->forward(x),
+                             layer->value->forward(x), heads_, blocked);
+    x = x + (layer->beta.to(x.scalar_type()) * layer->out->forward(seen))
+                .masked_fill(has_company.logical_not(), 0);
+  }
+  const auto scores = score_->forward((x - fixed).square());            // [B, k, L]
+  const auto weights = present.unsqueeze(-1).to(scores.scalar_type());  // [B, k, 1]
+  return (scores * weights).sum(1) / weights.sum(1).clamp_min(1);
+}
+
+Output output_from_name(const std::string& name) {
+  if (name == "average") return Output::average;
+  if (name == "gate") return Output::gate;
+  if (name == "global") return Output::global;
+  if (name == "local") return Output::local;
+  throw Error("unknown output '{}'; there are average, gate, global and local", name);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,167 @@
+#include "lacuna/nn/hetero_gin.h"
+
+#include <ATen/ATen.h>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
+#include "lacuna/nn/settings.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kDefaults = R"(
+name: hetero_gin
+width: 64
+layers: 3
+merge: sum            # mean, attention, pairwise
+norm: layer           # batch_graph, for parity with published models: it couples the samples of a batch
+output: average       # gate, global, local
+dropout: 0.1          # in the preprocessor
+features: none        # given node features: beside the learned table, or instead of it
+metabolism: false     # reactions and metabolites take part in every layer
+savings: true         # false: the plain form, which gives the same numbers more slowly
+)";
+constexpr int64_t kLocalHeads = 8;
+
+}  // namespace
+
+HeteroGin::HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
+  complete(node, kDefaults, "model");
+  const Settings settings(node, "model");
+  width_ = settings.count("width", 2);
+  dropout_ = settings.number("dropout", 0);
+  savings_ = settings.flag("savings");
+  norm_kind_ = norm_kind_from_name(settings.text("norm"));
+  output_ = output_from_name(settings.text("output"));
+  add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
+  add_layers(settings.count("layers", 1), settings.text("merge"), settings.flag("metabolism"));
+  add_heads(label_count);
+}
+
+void HeteroGin::add_preprocessor(const std::string& features) {
+  if (features != "instead")
+    table_ = register_parameter("table", at::randn({graph_.genes(), width_}) * 0.02);
+  if (features != "none") {
+    if (!graph_.features().defined())
+      throw Error(
+          "model.features is '{}', but the screen has no node features; import them, or set it to "
+          "none",
+          features);
+    from_features_ = register_module("from_features",
+                                     std::make_shared<Dense>(graph_.features().size(1), width_));
+  }
+  for (int i = 0; i < 2; ++i)
+    pre_.push_back(
+        register_module("pre" + std::to_string(i), std::make_shared<Dense>(width_, width_)));
+  pre_norm_ = register_module("pre_norm", std::make_shared<Norm>(norm_kind_, width_));
+}
+
+void HeteroGin::add_layers(int64_t count, const std::string& merge, bool metabolism) {
+  const int64_t graphs = graph_.type_count();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto layer = register_module("layer" + std::to_string(i), std::make_shared<Layer>());
+    layer->eps = layer->register_parameter("eps", at::zeros({graphs}));
+    layer->mlp =
+        layer->register_module("mlp", std::make_shared<GraphMlp>(graphs, width_, norm_kind_));
+    if (metabolism)
+      layer->metabolism = layer->register_module(
+          "metabolism", std::make_shared<Metabolism>(graph_, width_, norm_kind_));
+    layer->merge = layer->register_module(
+        "merge", make_merge(merge, graphs + metabolism, width_, norm_kind_, savings_));
+    layers_.push_back(layer);
+  }
+}
+
+void HeteroGin::add_heads(int64_t label_count) {
+  if (output_ != Output::local) {
+    pool_ = register_module("pool", std::make_shared<Pool>(width_));
+    global_ = register_module("global", std::make_shared<GlobalHead>(width_, label_count));
+  }
+  if (output_ != Output::global)
+    local_ =
+        register_module("local", std::make_shared<LocalHead>(width_, kLocalHeads, label_count));
+  if (output_ == Output::gate) {
+    gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(2, width_));
+    gate_ = register_module("gate", std::make_shared<Dense>(width_, 2));
+  }
+}
+
+at::Tensor HeteroGin::preprocess() {
+  const Scope scope("mlp");
+  auto x = table_;
+  if (from_features_) {
+    const auto dtype = from_features_->weight.scalar_type();
+    const auto given = from_features_->forward(graph_.features().to(dtype));
+    x = x.defined() ? x + given : given;
+  }
+  for (const auto& dense : pre_)
+    x = at::dropout(at::gelu(pre_norm_->forward(dense->forward(x))), dropout_, is_training());
+  return cast(x);
+}
+
+at::Tensor HeteroGin::encode(const ModelInput& input) {
+  const auto shared = preprocess();
+  const int64_t batch = input.batch();
+  at::Tensor x;  // [N, B, H]
+  for (const auto& layer : layers_) {
+    const bool is_first = !x.defined();
+    if (is_first && (!savings_ || layer->metabolism))
+      x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
+    const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
+                                        : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
+    at::Tensor y;                                                            // [G, N * B, H]
+    {
+      const Scope scope("mlp");
+      y = layer->mlp->forward(u.flatten(1, 2));
+    }
+    if (layer->metabolism) y = at::cat({y, layer->metabolism->forward(x, input)});
+    const Scope scope("merge");
+    x = layer->merge->forward(y).reshape({graph_.genes(), batch, width_});
+  }
+  return x;
+}
+
+HeteroGin::States HeteroGin::encode_with_wild_type(const ModelInput& input) {
+  // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
+  if (norm_kind_ == NormKind::batch_graph || !savings_)
+    return {encode(input), encode(wild_type(input.ptr))};
+  const int64_t batch = input.batch();
+  const auto x = encode(with_wild_type(input));
+  return {x.narrow(1, 0, batch), x.narrow(1, batch, 1)};
+}
+
+at::Tensor HeteroGin::pooled_difference(const States& states, const ModelInput& input) {
+  const auto keep = kept_genes(input, graph_.genes());  // [N, B]
+  const auto all = at::ones({graph_.genes(), 1}, keep.options());
+  return pool_->forward(states.wild_type, all) - pool_->forward(states.samples, keep);
+}
+
+at::Tensor HeteroGin::forward(const ModelInput& input) {
+  const States states = encode_with_wild_type(input);
+  const Scope scope("heads");
+  at::Tensor global, local;  // [B, L]
+  if (global_) global = global_->forward(pooled_difference(states, input));
+  if (local_) local = local_->forward(wide(states.wild_type.squeeze(1)), input.sets);
+  switch (output_) {
+    case Output::global:
+      return global;
+    case Output::local:
+      return local;
+    case Output::average:
+      return 0.5 * global + 0.5 * local;
+    case Output::gate:
+      break;
+  }
+  const auto both = at::stack({global, local}, -1);  // [B, L, 2]
+  const auto weights = at::softmax(gate_->forward(at::gelu(gate_hidden_->forward(both))), -1);
+  return (both * weights).sum(-1);
+}
+
+std::map<std::string, at::Tensor> HeteroGin::embeddings(const ModelInput& input) {
+  const States states = encode_with_wild_type(input);
+  std::map<std::string, at::Tensor> result = {{"genes", states.wild_type.squeeze(1)}};
+  if (pool_) result["pooled"] = pool_->forward(states.samples, kept_genes(input, graph_.genes()));
+  return result;
+}
+
+}  // namespace lacuna

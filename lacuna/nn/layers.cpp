@@ -1,0 +1,104 @@
+#include "lacuna/nn/layers.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+constexpr double kNormEps = 1e-5;
+constexpr int kLinears = 4;
+
+at::Tensor initial_weight(c10::IntArrayRef shape, double std) {
+  const double fan_out = double(shape.back());
+  return at::randn(shape) * (std > 0 ? std : std::sqrt(2.0 / fan_out));
+}
+
+}  // namespace
+
+Dense::Dense(int64_t in, int64_t out, double std) {
+  weight = register_parameter("weight", initial_weight({in, out}, std));
+  bias = register_parameter("bias", at::zeros({out}));
+}
+
+at::Tensor Dense::forward(const at::Tensor& x) const {
+  const auto rows = x.reshape({-1, x.size(-1)});
+  auto shape = x.sizes().vec();
+  shape.back() = weight.size(1);
+  const auto dtype = x.scalar_type();
+  return at::addmm(bias.to(dtype), rows, weight.to(dtype)).reshape(shape);
+}
+
+GraphDense::GraphDense(int64_t graphs, int64_t in, int64_t out) {
+  weight = register_parameter("weight", initial_weight({graphs, in, out}, 0));
+  bias = register_parameter("bias", at::zeros({graphs, 1, out}));
+}
+
+at::Tensor GraphDense::forward(const at::Tensor& x) const {
+  const auto dtype = x.scalar_type();
+  return at::baddbmm(bias.to(dtype), x, weight.to(dtype));
+}
+
+NormKind norm_kind_from_name(const std::string& name) {
+  if (name == "layer") return NormKind::layer;
+  if (name == "batch_graph") return NormKind::batch_graph;
+  throw Error("unknown norm '{}'; there are layer and batch_graph", name);
+}
+
+Norm::Norm(NormKind kind, int64_t width, int64_t graphs) : kind_(kind), width_(width) {
+  const std::vector<int64_t> shape =
+      graphs > 0 ? std::vector<int64_t>{graphs, 1, width} : std::vector<int64_t>{width};
+  weight = register_parameter("weight", at::ones(shape));
+  bias = register_parameter("bias", at::zeros(shape));
+}
+
+at::Tensor Norm::forward(const at::Tensor& x) const {
+  const bool by_graph = weight.dim() == 3;
+  const auto scale = weight.to(x.scalar_type()), shift = bias.to(x.scalar_type());
+  if (kind_ == NormKind::layer) {
+    if (!by_graph) return at::layer_norm(x, {width_}, scale, shift, kNormEps);
+    return at::addcmul(shift, at::layer_norm(x, {width_}, {}, {}, kNormEps), scale);
+  }
+  std::vector<int64_t> all;
+  for (int64_t d = by_graph ? 1 : 0; d < x.dim(); ++d) all.push_back(d);
+  const auto centred = x - x.mean(all, /*keepdim=*/true);
+  const auto std = centred.square().mean(all, true).sqrt();
+  return at::addcmul(shift, centred / (std + kNormEps), scale);
+}
+
+GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
+  for (int i = 0; i < kLinears; ++i)
+    dense_.push_back(register_module("dense" + std::to_string(i),
+                                     std::make_shared<GraphDense>(graphs, width, width)));
+  norm_ = register_module("norm", std::make_shared<Norm>(norm, width, graphs));
+}
+
+at::Tensor GraphMlp::forward(const at::Tensor& u) const {
+  auto v = u;
+  for (int i = 0; i < kLinears; ++i) v = dense_[size_t(i)]->forward(i > 0 ? at::gelu(v) : v);
+  return at::gelu(norm_->forward(v));
+}
+
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads,
+                  const at::Tensor& blocked) {
+  const int64_t width = q.size(-1);
+  const auto split =
+      [&](const at::Tensor& x) {  // [.., tokens, H] -> [.., heads, tokens, H / heads]
+        return x.unflatten(-1, {heads, width / heads}).transpose(-3, -2);
+      };
+  const auto scores =
+      at::matmul(split(q), split(k).transpose(-2, -1)) / std::sqrt(double(width) / double(heads));
+  at::Tensor weights;
+  if (blocked.defined()) {
+    const auto hidden = blocked.unsqueeze(-3);
+    weights = at::softmax(scores.masked_fill(hidden, -1e30), -1).masked_fill(hidden, 0);
+  } else {
+    weights = at::softmax(scores, -1);
+  }
+  return at::matmul(weights, split(v)).transpose(-3, -2).flatten(-2);
+}
+
+}  // namespace lacuna

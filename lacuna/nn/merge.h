@@ -1,0 +1,33 @@
+// How the outputs of all graphs become one: y [G, rows, H] -> [rows, H], each row on its own.
+//
+//   sum, mean
+//   attention   tokens y_g + a learned position, self-attention over the G tokens (4 heads), mean
+//               of the tokens
+//   pairwise    an own small MLP for each of the G (G + 1) / 2 pairs, and the mean of all y as one
+//               more option; a shared scorer, softmax over the options, weighted sum, norm
+//
+// pairwise never forms [y_i, y_j]: the first Linear is split into a half for i and a half for j,
+// which is the same sum. Its [pairs, rows, H] tensors are large, so rows are taken in blocks, which
+// are computed again in the backward pass.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+
+#include "lacuna/nn/layers.h"
+
+namespace lacuna {
+
+class Merge : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& y) = 0;
+};
+
+// kind: sum, mean, attention or pairwise; throws Error for another. savings: false for the plain
+// form of pairwise, without blocks and with [y_i, y_j] formed (the same numbers to rounding).
+std::shared_ptr<Merge> make_merge(const std::string& kind, int64_t graphs, int64_t width,
+                                  NormKind norm, bool savings = true);
+
+}  // namespace lacuna

@@ -1,0 +1,58 @@
+// What every model of a screen is: a module that turns the removed genes of a batch into
+// predictions.
+//
+// A model lives on one device with its graph. Adding one is a file with a class, and a line in
+// model.cpp (docs/add-a-model.md).
+#pragma once
+
+#include <torch/nn/module.h>
+#include <yaml-cpp/yaml.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lacuna/nn/gene_graph.h"
+
+namespace lacuna {
+
+class Model : public torch::nn::Module {
+ public:
+  // Predicted labels, standardised (mean 0 and sd 1 on the training split). [B, L] f32, or f64 where
+  // the parameters are.
+  virtual at::Tensor forward(const ModelInput& input) = 0;
+  // What is minimised: the loss of the predictions that forward() has just given (a scalar),
+  // together with whatever else the model wants small. epoch counts from 0.
+  virtual at::Tensor total_loss(const at::Tensor& prediction_loss, int64_t epoch);
+  // Whether every step computes the same but for its input, so that one recorded step can be
+  // replayed: false where the loss depends on the epoch.
+  virtual bool is_static() const { return true; }
+  // Vectors worth keeping: "genes" [N, H] of the wild type, "pooled" [B, H] of the samples.
+  virtual std::map<std::string, at::Tensor> embeddings(const ModelInput& input) = 0;
+
+  // bf16: states and products in bf16, sums in f32, parameters as they are. undefined: as the
+  // parameters.
+  void compute_in(std::optional<at::ScalarType> dtype) { dtype_ = dtype; }
+  int64_t parameter_count() const;
+
+ protected:
+  // To what the model computes in, and back to f32 where that is bf16.
+  at::Tensor cast(const at::Tensor& x) const { return dtype_ ? x.to(*dtype_) : x; }
+  static at::Tensor wide(const at::Tensor& x) {
+    return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+  }
+
+ private:
+  std::optional<at::ScalarType> dtype_;
+};
+
+// Makes the model that `settings` ask for (their key `name`), on the graph's device, with weights
+// drawn from `seed` (the same on every device). The settings that were left out are added. Throws
+// Error naming an unknown model, key or value, with those that there are.
+std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, int64_t label_count,
+                                  uint64_t seed);
+std::vector<std::string> model_names();
+
+}  // namespace lacuna

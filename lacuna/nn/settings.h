@@ -1,0 +1,43 @@
+// Settings by name, from YAML: read with checks that name the key, its value and what is possible.
+//
+// Whoever has settings states them all as a YAML text with their defaults, so that text is the list
+// of what can be set; a key that is not in it is an Error with the nearest one that is.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lacuna {
+
+// Lays `given` over `base`, level by level. Keys under `open` may be new: someone else checks them.
+void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where,
+              const std::string& open = "");
+// Adds to `given` what it lacks of `defaults` (a YAML text). Throws Error for a key that is in
+// `given` but not there.
+void complete(YAML::Node given, const char* defaults, const std::string& where);
+
+// A map whose keys are all there. `where` is its own name, for messages.
+class Settings {
+ public:
+  Settings(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {}
+
+  std::string text(const char* key) const;
+  bool flag(const char* key) const;
+  std::vector<std::string> list(const char* key) const;
+  int64_t count(const char* key, int64_t least) const;
+  double number(const char* key, double least) const;
+  std::string choice(const char* key, const std::vector<std::string>& choices) const;
+
+ private:
+  std::string full(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
+  template <class T>
+  T read(const char* key, const char* wanted) const;
+
+  YAML::Node node_;
+  std::string where_;
+};
+
+}  // namespace lacuna

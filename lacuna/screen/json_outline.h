@@ -4,6 +4,9 @@
 // passes over a nested value by counting brackets, one table look-up each. simdjson's own on-demand
 // parser takes a branch that cannot be foretold for every comma it passes over: with records of
 // which 95% is not wanted, that took half of the time.
+//
+// The first stage is public in simdjson's header, but not in its manual. It is the same in versions
+// 3.0.1, 3.6.4 and 3.12.3, with which this was tested; a version that changes it does not compile.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,160 @@
+#include "lacuna/graph/shuffle_graph.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lacuna/core/hash.h"
+#include "lacuna/core/random.h"
+#include "lacuna/core/threads.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kSwapsPerLink = 10;
+constexpr uint32_t kSelfLoop = UINT32_MAX;
+
+// All edges between two different genes. They move together, so that both directions stay.
+struct Link {
+  uint32_t from, to;
+  uint32_t forward = 0, backward = 0;  // edges from -> to, edges to -> from
+};
+
+struct EdgeList {
+  std::vector<uint32_t> sources, targets;  // [E]
+};
+
+// Which pairs of genes are linked: a bit a pair.
+class LinkedPairs {
+ public:
+  explicit LinkedPairs(uint64_t genes) : bits_(genes * genes / 128 + 1) {}
+  bool has(uint32_t a, uint32_t b) const { return word(a, b) >> (place(a, b) % 64) & 1; }
+  void flip(uint32_t a, uint32_t b) { word(a, b) ^= uint64_t(1) << (place(a, b) % 64); }
+
+ private:
+  static uint64_t place(uint64_t a, uint64_t b) {
+    if (a < b) std::swap(a, b);
+    return a * (a - 1) / 2 + b;
+  }
+  uint64_t& word(uint32_t a, uint32_t b) { return bits_[place(a, b) / 64]; }
+  const uint64_t& word(uint32_t a, uint32_t b) const { return bits_[place(a, b) / 64]; }
+
+  std::vector<uint64_t> bits_;
+};
+
+// The positions of all edges but self loops, those between the same two genes next to each other.
+std::vector<uint32_t> positions_by_pair(const EdgeList& edges) {
+  std::vector<uint32_t> positions;
+  for (uint32_t e = 0; e < edges.sources.size(); ++e)
+    if (edges.sources[e] != edges.targets[e]) positions.push_back(e);
+  const auto key = [&](uint32_t e) {
+    const auto [low, high] = std::minmax(edges.sources[e], edges.targets[e]);
+    return std::tuple(low, high, e);
+  };
+  std::sort(positions.begin(), positions.end(),
+            [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  return positions;
+}
+
+struct Links {
+  std::vector<Link> links;
+  std::vector<uint32_t> link_of;  // [E] kSelfLoop for those
+  std::vector<bool> is_backward;  // [E]
+};
+
+Links find_links(const EdgeList& edges) {
+  const uint64_t edge_count = edges.sources.size();
+  Links found = {{}, std::vector<uint32_t>(edge_count, kSelfLoop), std::vector<bool>(edge_count)};
+  for (const uint32_t e : positions_by_pair(edges)) {
+    const uint32_t source = edges.sources[e], target = edges.targets[e];
+    const auto is_between = [&](const Link& link) {
+      return std::minmax(link.from, link.to) == std::minmax(source, target);
+    };
+    if (found.links.empty() || !is_between(found.links.back()))
+      found.links.push_back({source, target});
+    Link& link = found.links.back();
+    found.link_of[e] = uint32_t(found.links.size() - 1);
+    found.is_backward[e] = link.from != source;
+    ++(found.is_backward[e] ? link.backward : link.forward);
+  }
+  return found;
+}
+
+// Makes a - b and c - d into a - d and c - b, unless one of these is there already.
+bool try_swap(Link& first, Link& second, LinkedPairs& linked) {
+  if (first.from == second.to || second.from == first.to) return false;
+  if (linked.has(first.from, second.to) || linked.has(second.from, first.to)) return false;
+  linked.flip(first.from, first.to);
+  linked.flip(second.from, second.to);
+  std::swap(first.to, second.to);
+  linked.flip(first.from, first.to);
+  linked.flip(second.from, second.to);
+  return true;
+}
+
+void swap_links(std::vector<Link>& links, uint64_t genes, Random random) {
+  LinkedPairs linked(genes);
+  // Only links with the same numbers of edges may swap: else degrees would change.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> alike;
+  for (uint32_t i = 0; i < links.size(); ++i) {
+    linked.flip(links[i].from, links[i].to);
+    alike[{links[i].forward, links[i].backward}].push_back(i);
+  }
+  for (const auto& [counts, members] : alike) {
+    const bool is_two_way = counts.first == counts.second;  // then either end may be exchanged
+    for (uint64_t n = kSwapsPerLink * members.size(); n > 0; --n) {
+      Link& first = links[members[random.below(members.size())]];
+      Link& second = links[members[random.below(members.size())]];
+      if (is_two_way && random.next() >> 63) std::swap(second.from, second.to);
+      try_swap(first, second, linked);
+    }
+  }
+}
+
+EdgeList shuffle_edges(EdgeList edges, uint64_t genes, Random random) {
+  Links found = find_links(edges);
+  swap_links(found.links, genes, random);
+  for (uint64_t e = 0; e < edges.sources.size(); ++e) {
+    if (found.link_of[e] == kSelfLoop) continue;
+    const Link& link = found.links[found.link_of[e]];
+    edges.sources[e] = found.is_backward[e] ? link.to : link.from;
+    edges.targets[e] = found.is_backward[e] ? link.from : link.to;
+  }
+  return edges;
+}
+
+Array to_array(const EdgeList& edges, uint64_t genes) {
+  std::vector<uint32_t> both = edges.sources;
+  both.insert(both.end(), edges.targets.begin(), edges.targets.end());
+  return narrow(both, genes, {2, edges.sources.size()});
+}
+
+}  // namespace
+
+HeteroGraph shuffle_graph(const HeteroGraph& graph, uint64_t seed, int threads) {
+  const std::vector<EdgeType>& types = graph.edge_types();
+  const uint64_t genes = graph.genes().size();
+  std::vector<Array> edges(types.size());
+  parallel_for(types.size(), threads, [&](uint64_t t) {
+    const EdgeType& type = types[t];
+    if (type.source != "gene" || type.target != "gene") {
+      edges[t] = type.edges;
+      return;
+    }
+    const Random random(seed, hash64(type.key()));
+    edges[t] = to_array(shuffle_edges({type.sources(), type.targets()}, genes, random), genes);
+  });
+  HeteroGraph shuffled;
+  for (const NodeType& nodes : graph.node_types()) {
+    shuffled.add_nodes(nodes.name, nodes.names);
+    for (const NodeFeature& feature : nodes.features)
+      shuffled.add_feature(nodes.name, feature.name, feature.values);
+  }
+  for (size_t t = 0; t < types.size(); ++t)
+    shuffled.add_edges(types[t].source, types[t].name, types[t].target, edges[t], types[t].values);
+  return shuffled;
+}
+
+}  // namespace lacuna

@@ -42,7 +42,7 @@ ifeq ($(PYTHON),)
 	@scripts/setup-python
 else
 	@scripts/setup-system format
-	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb pytest
+	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb pytest tensorboard
 endif
 
 build: setup

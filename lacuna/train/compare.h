@@ -1,0 +1,72 @@
+// Runs a grid (grid.h) and shows how much its scores spread over the seeds.
+//
+//   OUT/compare.json    the grid
+//   OUT/<run>/          a run directory each
+//   OUT/summary.json    for each split, varied setting, part, label and predictor: mean, sd, min
+//   OUT/summary.csv     and max over the runs that are finished, of Pearson, Spearman and MSE
+//
+// Resumable: a finished run (run.json says so and it has an evaluation) is not run again, one that
+// was begun is resumed, the rest is started. The summary is written after every run, so it is there
+// when a grid is stopped.
+//
+// Baselines other than the MLP do not depend on the seed: their spread is 0.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lacuna/core/file.h"
+#include "lacuna/train/grid.h"
+
+namespace lacuna {
+
+// Trains and evaluates a run in this directory; false: stopped by a signal, to be resumed.
+using TrainRun = std::function<bool(const Config& config, const fs::path& run, bool resume)>;
+
+enum class RunState { missing, begun, finished };
+RunState state_of(const fs::path& run);
+
+// Of the values that are defined, over seeds; all NaN where there is none. sd: divided by one less
+// than their number, NaN for a single one.
+struct Spread {
+  uint64_t runs = 0;
+  double mean = 0, sd = 0, min = 0, max = 0;
+};
+Spread spread_of(const std::vector<double>& values);
+
+struct SummaryRow {
+  std::string split;
+  std::vector<std::string> values;  // [variations]
+  std::string part, label, predictor;
+  Spread pearson, spearman, mse;
+};
+
+struct RunFailure {
+  std::string run, message;
+};
+
+struct Comparison {
+  uint64_t finished = 0, total = 0;  // runs
+  bool stopped = false;
+  std::vector<RunFailure> failures = {};
+  std::vector<std::string> keys = {};  // [variations]
+  std::vector<SummaryRow> rows = {};   // in the grid's order
+};
+
+// Told of every run, before it is trained or passed over.
+using RunHeard = std::function<void(const GridRun& run, size_t number, size_t total, RunState)>;
+
+// Claims the directory, runs what is not finished and writes the summary. A run that throws an
+// Error is noted in failures and the others go on: whoever calls says so. Throws Error when the
+// grid or the directory is refused, before anything is run, and when finished runs saw different
+// screens.
+Comparison compare(const Grid& grid, const fs::path& out, const std::string& command,
+                   const TrainRun& train, const RunHeard& heard = {});
+
+// A table for people of one part: test where it is there, else the last one. A head, then a row a
+// split, varied setting, label (where there are several) and predictor.
+std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparison);
+
+}  // namespace lacuna

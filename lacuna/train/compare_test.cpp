@@ -1,0 +1,241 @@
+#include "lacuna/train/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "lacuna/core/testing.h"
+#include "lacuna/screen/testing.h"
+#include "lacuna/train/evaluation.h"
+
+namespace lacuna {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+void write_status(const fs::path& run, const std::string& status, const std::string& hash) {
+  const Json json = {{"format", "lacuna.run"},
+                     {"status", status},
+                     {"screen", {{"fingerprint", {{"genes", hash}}}}}};
+  write_file(run / "run.json", json.dump());
+}
+
+// Scores that follow from the settings alone, for two parts; no bootstrap.
+Evaluation fake_evaluation(const Config& config) {
+  const double lr = config.train.lr, seed = double(config.train.seed);
+  Evaluation evaluation = {config.split, "best_pearson", 0, {}};
+  for (const char* part : {"validation", "test"}) {
+    const double shift = std::string(part) == "test" ? 0 : 0.5;
+    const Scores model = {"model", "", {10, lr + seed / 10 + shift, seed / 100, seed * seed}, {}};
+    const Scores mean = {"mean", "", {10, kNan, kNan, 0.1}, {}};
+    evaluation.parts.push_back({part, 10, {{"label", {model, mean}}}});
+  }
+  return evaluation;
+}
+
+class CompareTest : public testing::Test {
+ protected:
+  CompareTest() {
+    write_screen(folder_ / "screen", {small_graph(1),
+                                      small_samples(1, 20),
+                                      {thirds_split(20, "random"), thirds_split(20, "pair")},
+                                      {}});
+    write_file(folder_ / "config.yaml", "screen: " + (folder_ / "screen").string() + "\n");
+    options_.config = folder_ / "config.yaml";
+    options_.splits = {"random", "pair"};
+    options_.seeds = 2;
+    options_.variations = {parse_variation("train.lr=0.25,0.5")};
+  }
+
+  // A trainer that is stopped, or fails, where a test says so.
+  bool train(const Config& config, const fs::path& run, bool resume) {
+    trained_.push_back(run.filename().string() + (resume ? " again" : ""));
+    EXPECT_EQ(resume, fs::exists(run));
+    fs::create_directories(run);
+    write_status(run, "running", hash_);
+    if (fails_.contains(run.filename().string())) throw Error("the loss of batch 7 is NaN");
+    if (stops_.contains(run.filename().string())) return false;
+    write_evaluation(run, {}, fake_evaluation(config));
+    write_status(run, "finished", hash_);
+    return true;
+  }
+  Comparison compare() {
+    trained_.clear();
+    return lacuna::compare(make_grid(options_), out(), "the command",
+                           [this](const Config& config, const fs::path& run, bool resume) {
+                             return train(config, run, resume);
+                           });
+  }
+  fs::path out() const { return folder_ / "out"; }
+
+  TemporaryDirectory folder_;
+  GridOptions options_;
+  std::vector<std::string> trained_;
+  std::set<std::string> fails_, stops_;
+  std::string hash_ = "0123456789abcdef";
+};
+
+TEST(Spread, IsThatOfTheTextbook) {
+  const Spread spread = spread_of({1, 2, kNan, 6});
+  EXPECT_EQ(spread.runs, 3u);
+  EXPECT_DOUBLE_EQ(spread.mean, 3);
+  EXPECT_DOUBLE_EQ(spread.sd, std::sqrt(7));
+  EXPECT_EQ(spread.min, 1);
+  EXPECT_EQ(spread.max, 6);
+  EXPECT_TRUE(std::isnan(spread_of({4}).sd));
+  EXPECT_EQ(spread_of({4}).mean, 4);
+  EXPECT_EQ(spread_of({0.1, 0.1, 0.1}).sd, 0);
+  EXPECT_EQ(spread_of({0.1, 0.1, 0.1}).mean, 0.1);
+  EXPECT_EQ(spread_of({kNan}).runs, 0u);
+  EXPECT_TRUE(std::isnan(spread_of({}).mean));
+}
+
+TEST_F(CompareTest, RunsTheGridOnceAndSummarisesOverSeeds) {
+  options_.seeds = 3;
+  const Comparison first = compare();
+  EXPECT_EQ(trained_.size(), 12u);
+  EXPECT_EQ(first.finished, 12u);
+  EXPECT_EQ(first.total, 12u);
+  EXPECT_FALSE(first.stopped);
+  ASSERT_EQ(first.rows.size(), 2u * 2 * 2 * 2);  // splits, rates, parts, predictors
+  for (const auto& row : first.rows) {
+    const double lr = row.values[0] == "0.25" ? 0.25 : 0.5;
+    EXPECT_EQ(row.mse.runs, 3u);
+    if (row.predictor == "mean") {
+      EXPECT_EQ(row.pearson.runs, 0u);
+      EXPECT_EQ(row.mse.sd, 0);
+      continue;
+    }
+    const double shift = row.part == "test" ? 0 : 0.5;
+    EXPECT_NEAR(row.pearson.mean, lr + 0.2 + shift, 1e-12);
+    EXPECT_NEAR(row.pearson.sd, 0.1, 1e-12);
+    EXPECT_NEAR(row.pearson.min, lr + 0.1 + shift, 1e-12);
+    EXPECT_NEAR(row.pearson.max, lr + 0.3 + shift, 1e-12);
+    EXPECT_NEAR(row.mse.mean, 14.0 / 3, 1e-12);
+  }
+  const std::string summary = read_text(out() / "summary.json");
+  compare();
+  EXPECT_TRUE(trained_.empty());
+  EXPECT_EQ(read_text(out() / "summary.json"), summary);
+}
+
+TEST_F(CompareTest, GoesOnWhereItWasStopped) {
+  stops_ = {"pair_train.lr=0.5_seed=1"};
+  const Comparison stopped = compare();
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.finished, 3u);
+  EXPECT_EQ(trained_.back(), "pair_train.lr=0.5_seed=1");
+  EXPECT_EQ(Json::parse(read_text(out() / "summary.json"))["runs"]["finished"], 3);
+  stops_.clear();
+  const Comparison rest = compare();
+  EXPECT_EQ(trained_.size(), 5u);
+  EXPECT_EQ(trained_[0], "pair_train.lr=0.5_seed=1 again");
+  EXPECT_EQ(trained_[1], "random_train.lr=0.25_seed=2");
+  EXPECT_EQ(rest.finished, 8u);
+  EXPECT_FALSE(rest.stopped);
+}
+
+TEST_F(CompareTest, ARunThatWasKilledIsResumedAtAnyPlace) {
+  compare();
+  const fs::path run = out() / "pair_train.lr=0.5_seed=2";
+  fs::remove(run / "evaluation.json");  // killed before the evaluation
+  compare();
+  EXPECT_THAT(trained_, ElementsAre("pair_train.lr=0.5_seed=2 again"));
+  fs::remove_all(run);
+  fs::create_directory(run);  // killed before anything was written
+  compare();
+  EXPECT_THAT(trained_, ElementsAre("pair_train.lr=0.5_seed=2 again"));
+  write_file(run / "run.json", "{\"status");
+  EXPECT_ERROR(compare(), "run.json: damaged; delete");
+}
+
+TEST_F(CompareTest, AFailedRunIsSaidAndTheOthersGoOn) {
+  fails_ = {"random_train.lr=0.5_seed=2"};
+  const Comparison comparison = compare();
+  EXPECT_EQ(trained_.size(), 8u);
+  EXPECT_EQ(comparison.finished, 7u);
+  ASSERT_EQ(comparison.failures.size(), 1u);
+  EXPECT_EQ(comparison.failures[0].run, "random_train.lr=0.5_seed=2");
+  EXPECT_THAT(comparison.failures[0].message, HasSubstr("NaN"));
+  const Json summary = Json::parse(read_text(out() / "summary.json"));
+  EXPECT_EQ(summary["failures"][0]["run"], "random_train.lr=0.5_seed=2");
+  for (const auto& row : comparison.rows)
+    EXPECT_EQ(row.mse.runs, row.split == "random" && row.values[0] == "0.5" ? 1u : 2u);
+}
+
+TEST_F(CompareTest, ALargerGridRunsOnlyWhatIsNew) {
+  compare();
+  options_.seeds = 3;
+  compare();
+  EXPECT_EQ(trained_.size(), 4u);
+  options_.seeds = 2;
+  EXPECT_ERROR(compare(), "it has 3 seeds");
+  EXPECT_TRUE(trained_.empty());
+}
+
+TEST_F(CompareTest, RunsOfDifferentScreensAreNotMixed) {
+  options_.seeds = 1;
+  compare();
+  options_.seeds = 2;
+  hash_ = "fedcba9876543210";
+  EXPECT_ERROR(compare(), "saw different screens ('genes' differs)");
+}
+
+TEST_F(CompareTest, NothingIsWrittenWhenASplitIsMissing) {
+  options_.splits.push_back("gene");
+  EXPECT_ERROR(compare(), "has no split 'gene'");
+  EXPECT_FALSE(fs::exists(out()));
+}
+
+TEST_F(CompareTest, EveryRunIsHeardOf) {
+  std::vector<std::string> heard;
+  stops_ = {"pair_train.lr=0.25_seed=1"};
+  compare();
+  stops_.clear();
+  lacuna::compare(
+      make_grid(options_), out(), "",
+      [this](const Config& config, const fs::path& run, bool resume) {
+        return train(config, run, resume);
+      },
+      [&](const GridRun& run, size_t number, size_t total, RunState state) {
+        EXPECT_EQ(number, heard.size());
+        EXPECT_EQ(total, 8u);
+        heard.push_back(run.name + fmt::format(" {}", int(state)));
+      });
+  ASSERT_EQ(heard.size(), 8u);
+  EXPECT_EQ(heard[0], fmt::format("random_train.lr=0.25_seed=1 {}", int(RunState::finished)));
+  EXPECT_EQ(heard[2], fmt::format("pair_train.lr=0.25_seed=1 {}", int(RunState::begun)));
+  EXPECT_EQ(heard[3], fmt::format("pair_train.lr=0.5_seed=1 {}", int(RunState::missing)));
+}
+
+TEST_F(CompareTest, CsvAndTableHoldTheSameNumbers) {
+  options_.seeds = 3;
+  options_.splits = {"random"};
+  options_.variations = {parse_variation("labels=[fitness],[fitness,interaction]")};
+  const Comparison comparison = compare();
+  const std::string csv = read_text(out() / "summary.csv");
+  EXPECT_THAT(csv, HasSubstr("split,labels,part,label,predictor,metric,runs,mean,sd,min,max\n"));
+  EXPECT_THAT(csv, HasSubstr("random,[fitness],test,label,model,spearman,3,0.02,"));
+  EXPECT_THAT(csv, HasSubstr("random,\"[fitness,interaction]\",test,label,mean,pearson,0,,,,\n"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 2 * 2 * 3);
+  const auto rows = comparison_rows(comparison);
+  ASSERT_EQ(rows.size(), 5u);
+  EXPECT_THAT(rows[0],
+              ElementsAre("split", "labels", "part", "predictor", "runs", "Pearson", "sd", "min",
+                          "max", "Spearman", "sd", "min", "max", "MSE", "sd", "min", "max"));
+  EXPECT_THAT(rows[1],
+              ElementsAre("random", "[fitness]", "test", "model", "3", "0.201", "0.1", "0.101",
+                          "0.301", "0.02", "0.01", "0.01", "0.03", "4.67", "4.04", "1", "9"));
+  EXPECT_THAT(rows[4], ElementsAre("random", "[fitness,interaction]", "test", "mean", "3", "-", "-",
+                                   "-", "-", "-", "-", "-", "-", "0.1", "0", "0.1", "0.1"));
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,67 @@
+// The runs of a comparison: one config, several splits, several seeds, and any keys varied.
+//
+// Every combination is a run. Runs are in order of their seed first, so that a grid that is stopped
+// half way has tried everything about equally often. A run's name says what is special about it and
+// is the name of its directory: "pair_train.lr=3e-4_seed=2" (letters, digits and . = + - only;
+// anything else in a value becomes a dash).
+//
+// A directory of runs remembers its grid in compare.json, so that runs of different settings never
+// mix: the same grid goes on, a larger one extends it, another one is refused with the difference.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lacuna/core/file.h"
+#include "lacuna/train/config.h"
+
+namespace lacuna {
+
+struct Variation {
+  std::string key;                  // "train.lr"
+  std::vector<std::string> values;  // at least one, no repeats; as YAML
+};
+// "train.lr=1e-3,3e-4". Commas inside [], {} and quotes belong to a value. Throws UsageError.
+Variation parse_variation(const std::string& text);
+
+struct GridRun {
+  std::string name;
+  std::string split;
+  std::vector<std::string> values;  // [variations]
+  uint64_t seed = 0;
+  Config config;
+};
+
+struct GridOptions {
+  fs::path config;
+  std::vector<std::string> settings = {};  // key=value, over the config
+  std::vector<std::string> splits = {};
+  uint64_t seeds = 1;  // train.seed 1, 2, ...
+  std::vector<Variation> variations = {};
+};
+
+struct Grid {
+  Config base;  // split and train.seed mean nothing here, nor do the varied keys
+  std::vector<std::string> splits;
+  uint64_t seeds = 1;
+  std::vector<Variation> variations;  // by key
+  std::vector<GridRun> runs;
+};
+
+// Reads the config and resolves every run. Throws UsageError where a split or a key is named twice,
+// where `split` or `train.seed` is varied or set (--splits and --seeds do that), or two runs would
+// have the same name; Error for a config that cannot be.
+Grid make_grid(GridOptions options);
+
+// Throws Error for the first split that a run's screen does not have, with the command that makes
+// it.
+void check_splits(const Grid& grid);
+
+// Makes the directory and its compare.json, or compares with the one that is there: equal grids
+// agree, a larger one replaces it. Throws Error that says what differs, or when the directory holds
+// something else.
+void claim_directory(const fs::path& out, const Grid& grid, const std::string& command);
+
+}  // namespace lacuna

@@ -4,13 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/store/fingerprint.h"
 #include "lacuna/train/evaluation.h"
 
 namespace lacuna {
@@ -31,11 +29,22 @@ constexpr std::array<MetricField, 3> kMetrics = {
 
 Json read_run_json(const fs::path& run) {
   const fs::path path = run / "run.json";
-  if (!fs::exists(path)) return Json::object();
   const Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object())
     throw Error("{}: damaged; delete {} to run it again", path.string(), run.string());
   return json;
+}
+
+// A trainer that was killed before it wrote run.json leaves a few files that nobody needs.
+void clear_place(const fs::path& run) {
+  std::error_code error;
+  if (fs::exists(run / "checkpoints") && !fs::is_empty(run / "checkpoints"))
+    throw Error(
+        "{} has checkpoints but no run.json; restore it, or delete the directory to run it "
+        "again",
+        run.string());
+  fs::remove_all(run, error);
+  if (error) throw Error("{}: cannot remove it: {}", run.string(), error.message());
 }
 
 // ---- the summary
@@ -85,38 +94,12 @@ class Summary {
   std::vector<Cell> cells_;
 };
 
-// Scores on different samples or labels are not compared.
-class SameScreen {
- public:
-  void check(const GridRun& run, const fs::path& directory) {
-    const Json json = read_run_json(directory);
-    if (!json.contains("screen") || !json["screen"].contains("fingerprint")) return;
-    const Fingerprint here = Fingerprint::from_json(json["screen"]["fingerprint"]);
-    const auto [at, is_new] =
-        first_.try_emplace(run.config.screen.string(), std::pair(run.name, here));
-    if (is_new) return;
-    const auto& [other_name, there] = at->second;
-    auto parts = here.differing_parts(there);
-    if (parts.empty()) parts = there.differing_parts(here);
-    if (!parts.empty())
-      throw Error(
-          "runs {} and {} saw different screens ('{}' differs); delete the older run to "
-          "run it again",
-          other_name, run.name, parts[0]);
-  }
-
- private:
-  std::map<std::string, std::pair<std::string, Fingerprint>> first_;  // by screen
-};
-
 void summarise(const Grid& grid, const fs::path& out, Comparison& comparison) {
   Summary summary;
-  SameScreen same_screen;
   comparison.finished = 0;
   for (const auto& run : grid.runs) {
     if (state_of(out / run.name) != RunState::finished) continue;
     ++comparison.finished;
-    same_screen.check(run, out / run.name);
     summary.add(run, read_evaluation(out / run.name));
   }
   comparison.rows = summary.rows();
@@ -196,7 +179,7 @@ std::string shown_part(const Comparison& comparison) {
 }  // namespace
 
 RunState state_of(const fs::path& run) {
-  if (!fs::exists(run)) return RunState::missing;
+  if (!fs::exists(run / "run.json")) return RunState::missing;
   const Json json = read_run_json(run);
   const bool finished = json.contains("status") && json["status"] == "finished";
   return finished && fs::exists(run / "evaluation.json") ? RunState::finished : RunState::begun;
@@ -218,9 +201,9 @@ Spread spread_of(const std::vector<double>& values) {
   return {defined.size(), mean, n > 1 ? std::sqrt(squares / (n - 1)) : kNan, *min, *max};
 }
 
-Comparison compare(const Grid& grid, const fs::path& out, const std::string& command,
+Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard) {
-  check_splits(grid);
+  look_at_screens(grid);
   claim_directory(out, grid, command);
   Comparison comparison;
   comparison.total = grid.runs.size();
@@ -231,6 +214,7 @@ Comparison compare(const Grid& grid, const fs::path& out, const std::string& com
     if (heard) heard(run, r, grid.runs.size(), state);
     if (state == RunState::finished) continue;
     try {
+      if (state == RunState::missing) clear_place(out / run.name);
       comparison.stopped = !train(run.config, out / run.name, state == RunState::begun);
     } catch (const Error& error) {
       comparison.failures.push_back({run.name, error.what()});

@@ -25,7 +25,7 @@ namespace lacuna {
 // Trains and evaluates a run in this directory; false: stopped by a signal, to be resumed.
 using TrainRun = std::function<bool(const Config& config, const fs::path& run, bool resume)>;
 
-enum class RunState { missing, begun, finished };
+enum class RunState { missing, begun, finished };  // missing: no run.json
 RunState state_of(const fs::path& run);
 
 // Of the values that are defined, over seeds; all NaN where there is none. sd: divided by one less
@@ -60,9 +60,8 @@ using RunHeard = std::function<void(const GridRun& run, size_t number, size_t to
 
 // Claims the directory, runs what is not finished and writes the summary. A run that throws an
 // Error is noted in failures and the others go on: whoever calls says so. Throws Error when the
-// grid or the directory is refused, before anything is run, and when finished runs saw different
-// screens.
-Comparison compare(const Grid& grid, const fs::path& out, const std::string& command,
+// grid or the directory is refused, before anything is run.
+Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard = {});
 
 // A table for people of one part: test where it is there, else the last one. A head, then a row a

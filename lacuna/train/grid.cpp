@@ -31,7 +31,6 @@ std::string readable(std::string value) {
 // ---- which runs
 
 void check_options(const GridOptions& options) {
-  if (options.splits.empty()) throw UsageError("no split is named; for example --splits random");
   if (options.seeds == 0) throw UsageError("--seeds is 0, but a comparison needs at least one");
   for (size_t i = 0; i < options.splits.size(); ++i)
     if (std::count(options.splits.begin(), options.splits.end(), options.splits[i]) > 1)
@@ -85,9 +84,11 @@ Json to_json(const Grid& grid, const std::string& command) {
   Json vary = Json::array();
   for (const auto& variation : grid.variations)
     vary.push_back({{"key", variation.key}, {"values", variation.values}});
-  return {{"format", kFormat},           {"version", kVersion}, {"command", command},
-          {"splits", grid.splits},       {"seeds", grid.seeds}, {"vary", vary},
-          {"config", to_yaml(grid.base)}};
+  Json screens = Json::object();
+  for (const auto& [path, fingerprint] : grid.screens) screens[path] = fingerprint.to_json();
+  return {{"format", kFormat},     {"version", kVersion},         {"command", command},
+          {"splits", grid.splits}, {"seeds", grid.seeds},         {"vary", vary},
+          {"screens", screens},    {"config", to_yaml(grid.base)}};
 }
 
 struct StoredGrid {
@@ -95,6 +96,7 @@ struct StoredGrid {
   uint64_t seeds;
   std::vector<Variation> variations;
   Config base;
+  std::map<std::string, Fingerprint> screens;
 };
 
 StoredGrid read_stored(const fs::path& path) {
@@ -106,10 +108,13 @@ StoredGrid read_stored(const fs::path& path) {
     StoredGrid stored = {json.at("splits").get<std::vector<std::string>>(),
                          json.at("seeds").get<uint64_t>(),
                          {},
-                         parse_config(json.at("config").get<std::string>(), {})};
+                         parse_config(json.at("config").get<std::string>(), {}),
+                         {}};
     for (const Json& vary : json.at("vary"))
       stored.variations.push_back(
           {vary.at("key").get<std::string>(), vary.at("values").get<std::vector<std::string>>()});
+    for (const auto& [screen, fingerprint] : json.at("screens").items())
+      stored.screens.emplace(screen, Fingerprint::from_json(fingerprint));
     return stored;
   } catch (const Json::exception&) {
     throw Error("{}: damaged; restore it or name another --out", path.string());
@@ -171,6 +176,14 @@ std::string difference(const StoredGrid& stored, const Grid& grid) {
       for (const auto& text : variation.values)
         if (other.key == variation.key && !contains(other.values, text))
           return fmt::format("it has {}={} too", variation.key, text);
+  for (const auto& [path, now_seen] : grid.screens) {
+    if (!stored.screens.contains(path)) continue;
+    const Fingerprint& seen = stored.screens.at(path);
+    auto parts = seen.differing_parts(now_seen);
+    if (parts.empty()) parts = now_seen.differing_parts(seen);
+    if (!parts.empty())
+      return fmt::format("its screen {} has changed since ('{}' differs)", path, parts[0]);
+  }
   return "";
 }
 
@@ -208,14 +221,12 @@ Variation parse_variation(const std::string& text) {
 }
 
 Grid make_grid(GridOptions options) {
+  const Config base = read_config(options.config, options.settings);
+  if (options.splits.empty()) options.splits = {base.split};
   check_options(options);
   std::sort(options.variations.begin(), options.variations.end(),
             [](const Variation& a, const Variation& b) { return a.key < b.key; });
-  Grid grid = {read_config(options.config, options.settings),
-               options.splits,
-               options.seeds,
-               options.variations,
-               {}};
+  Grid grid = {base, options.splits, options.seeds, options.variations, {}, {}};
   std::set<std::string> names;
   for (uint64_t seed = 1; seed <= options.seeds; ++seed)
     for (const auto& split : options.splits)
@@ -235,13 +246,14 @@ Grid make_grid(GridOptions options) {
   return grid;
 }
 
-void check_splits(const Grid& grid) {
+void look_at_screens(Grid& grid) {
   std::map<std::string, std::set<std::string>> splits_of;  // by screen
   for (const auto& run : grid.runs) {
     const std::string path = run.config.screen.string();
-    if (!splits_of.contains(path)) {
+    if (!grid.screens.contains(path)) {
       const Screen screen = Screen::open(path);
       for (const auto& split : screen.splits()) splits_of[path].insert(split.name);
+      grid.screens.emplace(path, screen.fingerprint());
     }
     if (splits_of[path].contains(run.split)) continue;
     const std::vector<std::string> kinds = {"random", "stratified", "gene", "pair"};

@@ -5,16 +5,18 @@
 // is the name of its directory: "pair_train.lr=3e-4_seed=2" (letters, digits and . = + - only;
 // anything else in a value becomes a dash).
 //
-// A directory of runs remembers its grid in compare.json, so that runs of different settings never
-// mix: the same grid goes on, a larger one extends it, another one is refused with the difference.
+// A directory of runs remembers its grid and the fingerprints of its screens in compare.json, so
+// that runs of different settings or data never mix: the same grid goes on, a larger one extends
+// it, another one is refused with the difference.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lacuna/core/file.h"
+#include "lacuna/store/fingerprint.h"
 #include "lacuna/train/config.h"
 
 namespace lacuna {
@@ -37,8 +39,8 @@ struct GridRun {
 struct GridOptions {
   fs::path config;
   std::vector<std::string> settings = {};  // key=value, over the config
-  std::vector<std::string> splits = {};
-  uint64_t seeds = 1;  // train.seed 1, 2, ...
+  std::vector<std::string> splits = {};    // none: the config's own
+  uint64_t seeds = 1;                      // train.seed 1, 2, ...
   std::vector<Variation> variations = {};
 };
 
@@ -48,6 +50,7 @@ struct Grid {
   uint64_t seeds = 1;
   std::vector<Variation> variations;  // by key
   std::vector<GridRun> runs;
+  std::map<std::string, Fingerprint> screens = {};  // by path; see look_at_screens()
 };
 
 // Reads the config and resolves every run. Throws UsageError where a split or a key is named twice,
@@ -55,9 +58,9 @@ struct Grid {
 // have the same name; Error for a config that cannot be.
 Grid make_grid(GridOptions options);
 
-// Throws Error for the first split that a run's screen does not have, with the command that makes
-// it.
-void check_splits(const Grid& grid);
+// Opens the screen of every run and takes down its fingerprint. Throws Error for the first split
+// that a run's screen does not have, with the command that makes it.
+void look_at_screens(Grid& grid);
 
 // Makes the directory and its compare.json, or compares with the one that is there: equal grids
 // agree, a larger one replaces it. Throws Error that says what differs, or when the directory holds

@@ -77,7 +77,6 @@ TEST_F(GridTest, RefusesWhatMakesNoSense) {
     change(changed);
     return make_grid(changed);
   };
-  EXPECT_ERROR(with([](auto& o) { o.splits.clear(); }), "no split is named");
   EXPECT_ERROR(with([](auto& o) { o.splits.push_back("pair"); }), "split 'pair' is named twice");
   EXPECT_ERROR(with([](auto& o) { o.seeds = 0; }), "--seeds is 0");
   EXPECT_ERROR(with([](auto& o) { o.variations.push_back(o.variations[0]); }), "varied twice");
@@ -135,18 +134,47 @@ TEST_F(GridTest, ADirectoryOfSomethingElseIsRefused) {
   EXPECT_ERROR(claim_directory(out, make_grid(options()), ""), "made by another version");
 }
 
+TEST_F(GridTest, WithoutSplitsTheConfigsOwnIsTaken) {
+  GridOptions asked = options();
+  asked.splits.clear();
+  asked.seeds = 1;
+  EXPECT_THAT(names(asked),
+              ElementsAre("random_train.lr=1e-3_seed=1", "random_train.lr=3e-4_seed=1"));
+}
+
 TEST_F(GridTest, AMissingSplitIsSaidWithItsCommand) {
   const fs::path path = folder_ / "screen";
   write_screen(path, {small_graph(1), small_samples(1, 20), {thirds_split(20, "random")}, {}});
   GridOptions asked = options();
   asked.settings = {"screen=" + path.string()};
-  EXPECT_ERROR(check_splits(make_grid(asked)), "has no split 'pair'; make it: `lacuna split " +
-                                                   path.string() +
-                                                   " --name pair --by pair --seed 1`");
+  const auto look = [&] {
+    Grid grid = make_grid(asked);
+    look_at_screens(grid);
+    return grid;
+  };
+  EXPECT_ERROR(look(), "has no split 'pair'; make it: `lacuna split " + path.string() +
+                           " --name pair --by pair --seed 1`");
   asked.splits = {"random", "mine"};
-  EXPECT_ERROR(check_splits(make_grid(asked)), "--name mine --by random|stratified|gene|pair");
+  EXPECT_ERROR(look(), "--name mine --by random|stratified|gene|pair");
   asked.splits = {"random"};
-  check_splits(make_grid(asked));
+  EXPECT_EQ(look().screens.size(), 1u);
+}
+
+TEST_F(GridTest, AScreenThatHasChangedIsRefused) {
+  const fs::path path = folder_ / "screen";
+  GridOptions asked = options();
+  asked.settings = {"screen=" + path.string()};
+  asked.splits = {"random"};
+  const auto claim = [&](uint64_t seed) {
+    fs::remove_all(path);
+    write_screen(path, {small_graph(1), small_samples(seed, 20), {thirds_split(20, "random")}, {}});
+    Grid grid = make_grid(asked);
+    look_at_screens(grid);
+    claim_directory(folder_ / "out", grid, "");
+  };
+  claim(1);
+  claim(1);
+  EXPECT_ERROR(claim(2), "has changed since ('samples 0:20' differs)");
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_generate(app);
   add_import(app);
   add_info(app);
+  add_report(app);
   add_split(app);
   add_subset(app);
   try {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 namespace lacuna::cli {
@@ -86,37 +85,6 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows,
     text += line + "\n";
   }
   return text;
-}
-
-std::string with_commas(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-  return text;
-}
-
-std::string format_bytes(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  if (unit == 0) return fmt::format("{} B", bytes);
-  return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
-}
-
-std::string format_duration(double seconds) {
-  const uint64_t whole = uint64_t(std::llround(seconds));
-  if (whole >= 3600) return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-  if (whole >= 60) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} s", whole);
-}
-
-std::string format_rate(double per_second) {
-  if (per_second < 100) return fmt::format("{:.1f}", per_second);
-  const double scale = std::pow(10.0, std::floor(std::log10(per_second)) - 2);  // three digits
-  return with_commas(uint64_t(std::llround(std::round(per_second / scale) * scale)));
 }
 
 const std::string& command_line() { return stored_command_line(); }

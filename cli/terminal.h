@@ -1,4 +1,4 @@
-// What people see: progress lines, tables, numbers and bytes in a readable form.
+// What people see: progress lines and tables (numbers and bytes in a readable form: core/text.h).
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lacuna/core/progress.h"
+#include "lacuna/core/text.h"
 
 namespace lacuna::cli {
 
@@ -36,10 +37,6 @@ class TerminalProgress : public Progress {
 // first row is the head.
 std::string format_table(const std::vector<std::vector<std::string>>& rows,
                          const std::vector<size_t>& right = {});
-std::string with_commas(uint64_t number);     // "332,313"
-std::string format_bytes(uint64_t bytes);     // "2.55 MB", "855 GB"; powers of 1000
-std::string format_duration(double seconds);  // "1 h 02 min", "3 min 20 s", "12 s"
-std::string format_rate(double per_second);   // "2,410,000", "12.3"
 
 // The command line of this process, for a manifest's made_by.
 const std::string& command_line();

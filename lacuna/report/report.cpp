@@ -1,0 +1,74 @@
+#include "lacuna/report/report.h"
+
+#include <fmt/format.h>
+
+#include "lacuna/core/error.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/page.h"
+#include "lacuna/report/run_files.h"
+#include "lacuna/report/run_screen.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna {
+namespace {
+
+using namespace report;
+
+// What is about one run alone, in reading order; empty sections are left out.
+std::vector<PageSection> sections_of_run(const Run& run, const RunScreen& screen) {
+  std::vector<PageSection> sections = {
+      {"baselines", "Model and baselines", baselines_section(run)},
+      {"predictions", "Predicted against measured", predictions_section(run)},
+      {"errors", "Errors by gene and by pair", errors_section(run, screen)},
+      {"profile", "Profile", profile_section(run)},
+      {"ladder", "Ladder", ladder_section(run)},
+      {"config", "Settings, and how to run it again", config_section(run)}};
+  std::erase_if(sections, [](const PageSection& section) { return section.html.empty(); });
+  return sections;
+}
+
+std::string page_of_one(const std::vector<Run>& runs, const std::vector<RunScreen>& screens) {
+  std::vector<PageSection> sections = {{"summary", "Summary", summary_section(runs)},
+                                       {"data", "Data", data_section(runs, screens)},
+                                       {"training", "Training", training_section(runs)}};
+  for (auto& section : sections_of_run(runs[0], screens[0])) sections.push_back(std::move(section));
+  return page(runs[0].name, "a run of Lacuna", banners(runs[0], false), sections);
+}
+
+std::string folded_run(const std::vector<Run>& runs, const std::vector<RunScreen>& screens,
+                       size_t r) {
+  std::string html = banners(runs[r], false);
+  if (!runs[r].steps.empty()) html += "<h3>Training</h3>\n" + training_section({&runs[r], 1});
+  for (const auto& section : sections_of_run(runs[r], screens[r]))
+    html += fmt::format("<h3>{}</h3>\n{}", section.title, section.html);
+  return fmt::format("<div class=\"run\" id=\"run{}\">{}</div>\n", r,
+                     fold(runs[r].name, html, false));
+}
+
+std::string page_of_several(const std::vector<Run>& runs, const std::vector<RunScreen>& screens) {
+  std::string lead, folded;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    lead += banners(runs[r], true);
+    folded += folded_run(runs, screens, r);
+  }
+  return page(fmt::format("{} runs", runs.size()), "side by side", lead,
+              {{"summary", "Summary", summary_section(runs)},
+               {"data", "Data", data_section(runs, screens)},
+               {"training", "Training", training_section(runs)},
+               {"runs", "Each run", folded}});
+}
+
+}  // namespace
+
+std::string report_html(const std::vector<fs::path>& paths, Progress& progress) {
+  if (paths.empty()) throw UsageError("a report needs at least one run");
+  const std::vector<Run> runs = read_runs(paths);
+  const std::vector<RunScreen> screens = find_screens(runs, progress);
+  return runs.size() == 1 ? page_of_one(runs, screens) : page_of_several(runs, screens);
+}
+
+void write_report(const std::vector<fs::path>& runs, const fs::path& out, Progress& progress) {
+  write_text_atomically(out, report_html(runs, progress));
+}
+
+}  // namespace lacuna

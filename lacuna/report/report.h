@@ -1,0 +1,26 @@
+// The report of one or several runs: one HTML file that opens offline.
+//
+//   write_report({"runs/a", "runs/b"}, "report.html", progress);
+//
+// One run: summary, data, training curves, baselines, predictions, errors by gene and pair, profile
+// and ladder where they were measured, settings. Several: the same side by side, with a section for
+// each run to unfold. Thousands of samples become bins and curves at most 1,000 points, so a run
+// adds some hundred kilobytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lacuna/core/file.h"
+#include "lacuna/core/progress.h"
+
+namespace lacuna {
+
+// Reads the runs (report/run_files.h) and their screens, where these are still there, and writes
+// the file atomically. Throws Error where a run cannot be read or the file cannot be written.
+void write_report(const std::vector<fs::path>& runs, const fs::path& out,
+                  Progress& progress = Progress::none());
+// The same as text.
+std::string report_html(const std::vector<fs::path>& runs, Progress& progress = Progress::none());
+
+}  // namespace lacuna

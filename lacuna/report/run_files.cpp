@@ -1,0 +1,376 @@
+#include "lacuna/report/run_files.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna::report {
+namespace {
+
+// Runs read(), which looks into `file`; what JSON throws becomes an Error with the remedy.
+void reading(const fs::path& file, const std::string& remedy, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Json::exception& error) {
+    throw Error("{} is damaged: {}; {}", file.string(), error.what(), remedy);
+  }
+}
+
+Json parse_file(const fs::path& file) { return Json::parse(read_text(file)); }
+
+double number_of(const Json& json, const char* key) {
+  if (!json.contains(key) || json.at(key).is_null()) return kNotDefined;
+  return json.at(key).get<double>();
+}
+uint64_t count_of(const Json& json, const char* key) {
+  if (!json.contains(key) || json.at(key).is_null()) return 0;
+  return json.at(key).get<uint64_t>();
+}
+std::string text_of(const Json& json, const char* key) {
+  if (!json.contains(key) || json.at(key).is_null()) return "";
+  const Json& value = json.at(key);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void check_format(const fs::path& file, const Json& json, const std::string& format) {
+  const std::string found = json.at("format").get<std::string>();
+  if (found != format) throw Error("{} says format '{}', not '{}'", file.string(), found, format);
+  if (json.at("version").get<int>() > 1)
+    throw Error("{} was written by a newer Lacuna (version {} of {}); use that one", file.string(),
+                json.at("version").get<int>(), format);
+}
+
+// ---- metrics
+
+Estimate read_estimate(const Json& json, const char* key) {
+  Estimate estimate = {number_of(json, key), kNotDefined, kNotDefined};
+  if (!json.contains("interval") || !json.at("interval").contains(key)) return estimate;
+  const Json& interval = json.at("interval").at(key);
+  if (!interval.is_array() || interval.size() != 2 || interval[0].is_null() ||
+      interval[1].is_null())
+    return estimate;
+  estimate.low = interval[0].get<double>();
+  estimate.high = interval[1].get<double>();
+  return estimate;
+}
+
+Metrics read_metrics(const Json& json) {
+  return {.count = count_of(json, "count"),
+          .pearson = read_estimate(json, "pearson"),
+          .spearman = read_estimate(json, "spearman"),
+          .mse = read_estimate(json, "mse")};
+}
+
+std::vector<NamedMetrics> read_named_metrics(const Json& json, const char* key) {
+  std::vector<NamedMetrics> all;
+  if (!json.contains(key) || json.at(key).is_null()) return all;
+  for (const auto& [name, metrics] : json.at(key).items())
+    all.push_back({name, read_metrics(metrics)});
+  return all;
+}
+
+void add_metrics_line(const Json& json, Run& run) {
+  const std::string kind = json.at("kind").get<std::string>();
+  const uint64_t epoch = json.at("epoch").get<uint64_t>(), step = json.at("step").get<uint64_t>();
+  // A run that was resumed goes back to its checkpoint and logs what follows once more.
+  if (kind == "step") {
+    while (!run.steps.empty() && run.steps.back().step >= step) run.steps.pop_back();
+    while (!run.epochs.empty() && run.epochs.back().step > step) run.epochs.pop_back();
+    run.steps.push_back({.epoch = epoch,
+                         .step = step,
+                         .loss = number_of(json, "loss"),
+                         .lr = number_of(json, "lr"),
+                         .samples_per_s = number_of(json, "samples_per_s"),
+                         .seconds = number_of(json, "seconds")});
+  } else if (kind == "epoch") {
+    while (!run.epochs.empty() && run.epochs.back().epoch >= epoch) run.epochs.pop_back();
+    run.epochs.push_back({.epoch = epoch,
+                          .step = step,
+                          .train_loss = number_of(json, "train_loss"),
+                          .seconds = number_of(json, "seconds"),
+                          .validation = read_named_metrics(json, "validation")});
+  }
+}
+
+void read_metrics_file(const fs::path& file, Run& run) {
+  if (!fs::exists(file)) {
+    run.notes.push_back("There is no metrics.jsonl: no step was logged.");
+    return;
+  }
+  const std::string text = read_text(file);
+  uint64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    const bool is_last = end + 1 >= text.size();
+    begin = end + 1;
+    ++number;
+    if (line.empty()) continue;
+    try {
+      add_metrics_line(Json::parse(line), run);
+    } catch (const Json::exception&) {
+      if (!is_last)
+        throw Error("line {} of {} is damaged; delete that line to report on the others", number,
+                    file.string());
+      run.notes.push_back(
+          fmt::format("The last line of metrics.jsonl (line {}) is torn, as by a crash while it "
+                      "was written; it was left out.",
+                      number));
+    }
+  }
+}
+
+// ---- the other files
+
+void read_run_json(const fs::path& file, Run& run) {
+  const Json json = parse_file(file);
+  check_format(file, json, "lacuna.run");
+  run.status = json.at("status").get<std::string>();
+  run.message = text_of(json, "message");
+  run.command = text_of(json, "command");
+  run.lacuna_version = text_of(json, "lacuna");
+  run.torch_version = text_of(json, "torch");
+  run.device = text_of(json, "device");
+  run.started = text_of(json, "started");
+  run.ended = text_of(json, "ended");
+  run.parameters = count_of(json, "parameters");
+  if (!json.contains("screen")) return;
+  const Json& screen = json.at("screen");
+  run.screen_path = text_of(screen, "path");
+  run.samples = count_of(screen, "samples");
+  run.genes = count_of(screen, "genes");
+  run.edges = count_of(screen, "edges");
+  if (screen.contains("fingerprint") && screen.at("fingerprint").is_object())
+    run.screen_fingerprint = Fingerprint::from_json(screen.at("fingerprint"));
+}
+
+Evaluation read_evaluation(const fs::path& file) {
+  const Json json = parse_file(file);
+  Evaluation evaluation = {
+      .split = text_of(json, "split"), .checkpoint = text_of(json, "checkpoint"), .parts = {}};
+  for (const auto& [part, contents] : json.at("parts").items()) {
+    PartEvaluation result = {.part = part, .samples = count_of(contents, "samples"), .labels = {}};
+    for (const auto& [label, of_label] : contents.at("labels").items())
+      result.labels.push_back({.label = label,
+                               .model = read_metrics(of_label.at("model")),
+                               .baselines = read_named_metrics(of_label, "baselines")});
+    evaluation.parts.push_back(std::move(result));
+  }
+  return evaluation;
+}
+
+std::vector<ProfileEntry> read_profile_entries(const Json& json, const char* key) {
+  std::vector<ProfileEntry> entries;
+  if (!json.contains(key) || json.at(key).is_null()) return entries;
+  for (const auto& entry : json.at(key))
+    entries.push_back({.category = entry.at("category").get<std::string>(),
+                       .ms = number_of(entry, "ms"),
+                       .share = number_of(entry, "share")});
+  return entries;
+}
+
+Profile read_profile(const fs::path& file) {
+  const Json json = parse_file(file);
+  check_format(file, json, "lacuna.profile");
+  return {.device = text_of(json, "device"),
+          .largest = text_of(json, "largest"),
+          .steps = count_of(json, "steps"),
+          .batch = count_of(json, "batch"),
+          .wall_ms_per_step = number_of(json, "wall_ms_per_step"),
+          .cpu = read_profile_entries(json, "cpu"),
+          .gpu = read_profile_entries(json, "gpu")};
+}
+
+Ladder read_ladder(const fs::path& file) {
+  const Json json = parse_file(file);
+  check_format(file, json, "lacuna.ladder");
+  Ladder ladder = {.machine = text_of(json, "machine"),
+                   .samples = count_of(json, "samples"),
+                   .batch = count_of(json, "batch"),
+                   .rungs = {},
+                   .peers = {}};
+  for (const auto& rung : json.at("rungs"))
+    ladder.rungs.push_back({.rung = rung.at("rung").get<std::string>(),
+                            .samples_per_s = number_of(rung, "samples_per_s"),
+                            .ms_per_batch = number_of(rung, "ms_per_batch"),
+                            .planned_ms_per_batch = number_of(rung, "planned_ms_per_batch"),
+                            .train_steps_per_s = number_of(rung, "train_steps_per_s"),
+                            .stored_bytes_per_sample = number_of(rung, "stored_bytes_per_sample"),
+                            .moved_bytes_per_sample = number_of(rung, "moved_bytes_per_sample"),
+                            .host_peak_bytes = number_of(rung, "host_peak_bytes"),
+                            .device_peak_bytes = number_of(rung, "device_peak_bytes"),
+                            .is_exact = rung.value("exact", false)});
+  if (!json.contains("peers")) return ladder;
+  for (const auto& peer : json.at("peers"))
+    ladder.peers.push_back({.name = peer.at("name").get<std::string>(),
+                            .samples_per_s = number_of(peer, "samples_per_s"),
+                            .ms_per_batch = number_of(peer, "ms_per_batch")});
+  return ladder;
+}
+
+// ---- predictions
+
+std::vector<uint64_t> read_sample_numbers(const fs::path& file) {
+  const Array array = read_npy(file);
+  if (array.dtype() == DType::u64) {
+    const auto values = array.as<uint64_t>();
+    return {values.begin(), values.end()};
+  }
+  if (array.dtype() != DType::u32)
+    throw Error("{} has dtype {}, where numbers of samples are u32 or u64", file.string(),
+                name(array.dtype()));
+  const auto values = array.as<uint32_t>();
+  return {values.begin(), values.end()};
+}
+
+Predictions read_predictions(const fs::path& folder, const std::string& part) {
+  const std::string stem = (folder / part).string();
+  Predictions result = {.part = part,
+                        .sample = read_sample_numbers(stem + ".sample.npy"),
+                        .predicted = read_npy(stem + ".predicted.npy"),
+                        .measured = read_npy(stem + ".measured.npy"),
+                        .label_count = 1};
+  const Shape& shape = result.predicted.shape();
+  if (shape.size() == 2) result.label_count = shape[1];
+  const bool fits = (shape.size() == 1 || shape.size() == 2) && shape[0] == result.sample.size() &&
+                    result.measured.shape() == shape && result.predicted.dtype() == DType::f32 &&
+                    result.measured.dtype() == DType::f32;
+  if (!fits)
+    throw Error(
+        "{}.*.npy do not belong together: predicted and measured must be f32 [samples, "
+        "labels] for the {} samples; run `lacuna evaluate {}` again",
+        stem, result.sample.size(), folder.parent_path().string());
+  return result;
+}
+
+// Test first, then validation, then others by name.
+std::vector<Predictions> read_all_predictions(const fs::path& folder) {
+  std::vector<Predictions> all;
+  if (!fs::is_directory(folder)) return all;
+  constexpr std::string_view kEnd = ".predicted.npy";
+  std::set<std::string> others;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kEnd)) others.insert(name.substr(0, name.size() - kEnd.size()));
+  }
+  for (const std::string part : {"test", "validation"})
+    if (others.erase(part) > 0) all.push_back(read_predictions(folder, part));
+  for (const auto& part : others) all.push_back(read_predictions(folder, part));
+  return all;
+}
+
+std::string last_name(const fs::path& path) {
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
+}
+
+// The last `parts` names of the path.
+std::string long_name(const fs::path& path, size_t parts) {
+  fs::path rest = fs::absolute(path).lexically_normal(), name;
+  if (!rest.has_filename()) rest = rest.parent_path();
+  for (size_t i = 0; i < parts && rest.has_filename(); ++i, rest = rest.parent_path())
+    name = name.empty() ? rest.filename() : rest.filename() / name;
+  return name.string();
+}
+
+}  // namespace
+
+double Predictions::predicted_at(uint64_t row, uint64_t label) const {
+  return double(predicted.as<float>()[row * label_count + label]);
+}
+double Predictions::measured_at(uint64_t row, uint64_t label) const {
+  return double(measured.as<float>()[row * label_count + label]);
+}
+
+std::string Run::split() const {
+  if (evaluation && !evaluation->split.empty()) return evaluation->split;
+  constexpr std::string_view kKey = "split:";
+  std::istringstream lines(config);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const size_t begin = line.find_first_not_of(" \t\"'", kKey.size());
+    const size_t end = line.find_last_not_of(" \t\r\"'");
+    return begin == line.npos ? "" : line.substr(begin, end - begin + 1);
+  }
+  return "";
+}
+
+std::vector<std::string> Run::label_names(uint64_t count) const {
+  std::vector<std::string> names;
+  const PartEvaluation* evaluated = main_part();
+  if (evaluated && evaluated->labels.size() == count)
+    for (const auto& label : evaluated->labels) names.push_back(label.label);
+  else if (!epochs.empty() && epochs.back().validation.size() == count)
+    for (const auto& label : epochs.back().validation) names.push_back(label.name);
+  else
+    for (uint64_t l = 0; l < count; ++l)
+      names.push_back(count == 1 ? "label" : fmt::format("label {}", l + 1));
+  return names;
+}
+
+const PartEvaluation* Run::part(const std::string& name) const {
+  if (!evaluation) return nullptr;
+  for (const auto& part : evaluation->parts)
+    if (part.part == name) return &part;
+  return nullptr;
+}
+
+const PartEvaluation* Run::main_part() const {
+  for (const char* name : {"test", "validation"})
+    if (const PartEvaluation* found = part(name)) return found;
+  return evaluation && !evaluation->parts.empty() ? &evaluation->parts[0] : nullptr;
+}
+
+Run read_run(const fs::path& path) {
+  const fs::path run_json = path / "run.json";
+  if (!fs::is_directory(path))
+    throw Error("{} is not a directory; give the folder that `lacuna train --out` wrote",
+                path.string());
+  if (!fs::exists(run_json))
+    throw Error("{} has no run.json; is it a run? `lacuna train CONFIG --out RUN` makes one",
+                path.string());
+  Run run;
+  run.path = path;
+  run.name = last_name(path);
+  const std::string again = fmt::format("run `lacuna evaluate {}` again", path.string());
+  reading(run_json, "train again", [&] { read_run_json(run_json, run); });
+  if (fs::exists(path / "config.yaml"))
+    run.config = read_text(path / "config.yaml");
+  else
+    run.notes.push_back("There is no config.yaml.");
+  read_metrics_file(path / "metrics.jsonl", run);
+  if (const fs::path file = path / "evaluation.json"; fs::exists(file))
+    reading(file, again, [&] { run.evaluation = read_evaluation(file); });
+  run.predictions = read_all_predictions(path / "predictions");
+  if (const fs::path file = path / "profile.json"; fs::exists(file))
+    reading(file, "run `lacuna profile` again, or remove it",
+            [&] { run.profile = read_profile(file); });
+  if (const fs::path file = path / "ladder.json"; fs::exists(file))
+    reading(file, "run `lacuna bench ladder` again, or remove it",
+            [&] { run.ladder = read_ladder(file); });
+  return run;
+}
+
+std::vector<Run> read_runs(const std::vector<fs::path>& paths) {
+  std::set<fs::path> seen;
+  std::vector<Run> runs;
+  for (const auto& path : paths) {
+    runs.push_back(read_run(path));
+    if (!seen.insert(fs::canonical(path)).second)
+      throw Error("the run {} is named twice; name each run once", path.string());
+  }
+  // Longer names for those that share one, until all differ.
+  for (size_t parts = 2; parts < 64; ++parts) {
+    std::multiset<std::string> names;
+    for (const auto& run : runs) names.insert(run.name);
+    for (auto& run : runs)
+      if (names.count(run.name) > 1) run.name = long_name(run.path, parts);
+  }
+  return runs;
+}
+
+}  // namespace lacuna::report

@@ -1,0 +1,147 @@
+// A run directory, read for the report (docs/report.md names the files).
+//
+// Only run.json must be there: what else a run lacks (it was stopped, it has no validation, it was
+// not evaluated yet) is empty here. What is there must be right: a damaged file is an Error that
+// names it and says what to do. The one exception is the last line of metrics.jsonl, which a crash
+// may tear; it is left out, and `notes` says so.
+//
+// A metric that is not defined (null in the files) is NaN.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lacuna/core/array.h"
+#include "lacuna/core/file.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/store/fingerprint.h"
+
+namespace lacuna::report {
+
+inline constexpr double kNotDefined = std::numeric_limits<double>::quiet_NaN();
+
+struct Metrics {
+  uint64_t count = 0;
+  // Values with their bootstrap intervals, which may be missing.
+  Estimate pearson = {kNotDefined, kNotDefined, kNotDefined};
+  Estimate spearman = pearson;
+  Estimate mse = pearson;
+};
+struct NamedMetrics {
+  std::string name;  // of a label, or of a baseline
+  Metrics metrics;
+};
+
+// ---- metrics.jsonl
+
+struct StepLine {
+  uint64_t epoch = 0, step = 0;
+  double loss = kNotDefined, lr = kNotDefined, samples_per_s = kNotDefined, seconds = kNotDefined;
+};
+struct EpochLine {
+  uint64_t epoch = 0, step = 0;
+  double train_loss = kNotDefined, seconds = kNotDefined;
+  std::vector<NamedMetrics> validation;  // by label; empty without a validation part
+};
+
+// ---- evaluation.json
+
+struct LabelEvaluation {
+  std::string label;
+  Metrics model;
+  std::vector<NamedMetrics> baselines;
+};
+struct PartEvaluation {
+  std::string part;
+  uint64_t samples = 0;
+  std::vector<LabelEvaluation> labels;
+};
+struct Evaluation {
+  std::string split, checkpoint;
+  std::vector<PartEvaluation> parts;
+};
+
+// ---- predictions/<part>.*.npy
+
+struct Predictions {
+  std::string part;
+  std::vector<uint64_t> sample;  // [S] numbers of samples of the screen
+  Array predicted, measured;     // [S, L] f32, in the units of the labels; NaN = not measured
+  uint64_t label_count = 0;
+
+  double predicted_at(uint64_t row, uint64_t label) const;
+  double measured_at(uint64_t row, uint64_t label) const;
+};
+
+// ---- profile.json, ladder.json
+
+struct ProfileEntry {
+  std::string category;
+  double ms = kNotDefined, share = kNotDefined;
+};
+struct Profile {
+  std::string device, largest;  // largest: a sentence
+  uint64_t steps = 0, batch = 0;
+  double wall_ms_per_step = kNotDefined;
+  std::vector<ProfileEntry> cpu, gpu;
+};
+
+struct LadderRung {
+  std::string rung;
+  double samples_per_s = kNotDefined, ms_per_batch = kNotDefined,
+         planned_ms_per_batch = kNotDefined, train_steps_per_s = kNotDefined;
+  double stored_bytes_per_sample = kNotDefined, moved_bytes_per_sample = kNotDefined,
+         host_peak_bytes = kNotDefined, device_peak_bytes = kNotDefined;
+  bool is_exact = false;
+};
+struct LadderPeer {
+  std::string name;
+  double samples_per_s = kNotDefined, ms_per_batch = kNotDefined;
+};
+struct Ladder {
+  std::string machine;
+  uint64_t samples = 0, batch = 0;
+  std::vector<LadderRung> rungs;
+  std::vector<LadderPeer> peers;
+};
+
+// ---- all of a run
+
+struct Run {
+  fs::path path;
+  std::string name;  // the last part of the path; longer where several runs would share it
+
+  // run.json
+  std::string status, message, command, lacuna_version, torch_version, device, started, ended;
+  std::string screen_path;
+  Fingerprint screen_fingerprint;
+  uint64_t samples = 0, genes = 0, edges = 0;  // 0: not said
+  uint64_t parameters = 0;
+
+  std::string config;  // config.yaml as it stands; empty where there is none
+  std::vector<StepLine> steps;
+  std::vector<EpochLine> epochs;
+  std::optional<Evaluation> evaluation;
+  std::vector<Predictions> predictions;
+  std::optional<Profile> profile;
+  std::optional<Ladder> ladder;
+  std::vector<std::string> notes;  // what a reader of the report should know about the files
+
+  bool is_finished() const { return status == "finished"; }
+  // The split that was used: from the evaluation, else from config.yaml; empty: not known.
+  std::string split() const;
+  // Names for the `count` labels of predictions: those of the evaluation where it has so many.
+  std::vector<std::string> label_names(uint64_t count) const;
+  const PartEvaluation* part(const std::string& name) const;  // null where it was not evaluated
+  // The part that a reader looks at first: test, else validation, else whatever there is, or null.
+  const PartEvaluation* main_part() const;
+};
+
+Run read_run(const fs::path& path);
+// All of them, with names that tell them apart. Throws Error when two paths are the same run.
+std::vector<Run> read_runs(const std::vector<fs::path>& paths);
+
+}  // namespace lacuna::report

@@ -1,0 +1,152 @@
+#include "lacuna/report/run_screen.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/text.h"
+
+namespace lacuna::report {
+namespace {
+
+std::optional<fs::path> find_folder(const Run& run) {
+  const fs::path named = run.screen_path;
+  if (named.empty()) return std::nullopt;
+  std::vector<fs::path> places = {named};
+  if (named.is_relative())
+    for (fs::path above = fs::absolute(run.path).lexically_normal(); above.has_relative_path();
+         above = above.parent_path())
+      places.push_back(above / named);
+  for (const auto& place : places) {
+    std::error_code ignored;  // a place that cannot be looked at is not the one
+    if (fs::exists(place / "manifest.json", ignored)) return fs::canonical(place);
+  }
+  return std::nullopt;
+}
+
+// Bins that double in width: 1, 2 to 3, 4 to 7, ... Genes without edges are counted in the note
+// of the section, not here: zero has no place on a logarithmic axis.
+Histogram degree_histogram(const HeteroGraph& graph) {
+  std::vector<uint64_t> degrees(graph.genes().size());
+  for (const auto& type : graph.edge_types()) {
+    if (type.source == "gene")
+      for (const uint32_t gene : type.sources()) ++degrees[gene];
+    if (type.target == "gene")
+      for (const uint32_t gene : type.targets()) ++degrees[gene];
+  }
+  Histogram result = {.x_label = "edges at a gene, all types",
+                      .y_label = "genes",
+                      .edges = {1},
+                      .counts = {},
+                      .unit = "genes",
+                      .is_log_x = true};
+  const uint64_t most = *std::max_element(degrees.begin(), degrees.end());
+  while (result.edges.back() <= double(most) || result.counts.empty()) {
+    result.edges.push_back(result.edges.back() * 2);
+    result.counts.push_back(0);
+  }
+  for (const uint64_t degree : degrees)
+    if (degree > 0) ++result.counts[size_t(std::log2(double(degree)))];
+  return result;
+}
+
+// Over the mean and five standard deviations to each side, as far as there are values; what lies
+// beyond is counted in the note.
+std::pair<Histogram, std::string> label_histogram(const Samples& samples, uint64_t label,
+                                                  const NumberSummary& numbers) {
+  constexpr size_t kBins = 60;
+  constexpr double kDeviations = 5;
+  double low = std::max(numbers.min, numbers.mean - kDeviations * numbers.sd);
+  double high = std::min(numbers.max, numbers.mean + kDeviations * numbers.sd);
+  if (!(high > low)) low = numbers.mean - 0.5, high = numbers.mean + 0.5;
+  Histogram result = {.x_label = samples.label_names[label],
+                      .y_label = "samples",
+                      .edges = {},
+                      .counts = std::vector<uint64_t>(kBins),
+                      .unit = "samples",
+                      .is_log_x = false};
+  for (size_t i = 0; i <= kBins; ++i)
+    result.edges.push_back(low + (high - low) * double(i) / double(kBins));
+  const auto values = samples.labels.as<float>();
+  uint64_t beyond = 0;
+  for (uint64_t i = label; i < values.size(); i += samples.label_count()) {
+    const double value = double(values[i]);
+    if (std::isnan(value)) continue;
+    const bool is_beyond = value < low || value > high;
+    beyond += is_beyond;
+    if (!is_beyond)
+      ++result.counts[std::min(kBins - 1, size_t((value - low) / (high - low) * double(kBins)))];
+  }
+  return {result, beyond == 0 ? ""
+                              : fmt::format("{} samples lie beyond the ends, to {:.4g} and {:.4g}.",
+                                            with_commas(beyond), numbers.min, numbers.max)};
+}
+
+std::shared_ptr<const ScreenFacts> read_facts(const fs::path& folder, Progress& progress) {
+  auto facts = std::make_shared<ScreenFacts>(ScreenFacts{.screen = Screen::open(folder),
+                                                         .summary = {},
+                                                         .degrees = {},
+                                                         .labels = {},
+                                                         .label_notes = {}});
+  facts->summary = summarise(facts->screen, progress);
+  facts->degrees = degree_histogram(facts->screen.graph());
+  for (uint64_t l = 0; l < facts->summary.labels.size(); ++l) {
+    auto [data, note] = label_histogram(facts->screen.samples(), l, facts->summary.labels[l]);
+    facts->labels.push_back(std::move(data));
+    facts->label_notes.push_back(std::move(note));
+  }
+  return facts;
+}
+
+// Says in what the screen differs from the one that the run was trained on.
+void compare(const Run& run, RunScreen& found) {
+  const auto differing = run.screen_fingerprint.differing_parts(found.facts->screen.fingerprint());
+  found.has_same_samples = std::none_of(
+      differing.begin(), differing.end(),
+      [](const std::string& part) { return part == "genes" || part.starts_with("samples "); });
+  if (differing.empty()) return;
+  constexpr size_t kNamed = 5;
+  const size_t named = std::min(kNamed, differing.size());
+  found.problem = fmt::format(
+      "The screen at {} has changed since this run (its {}{}); the counts below are of the screen "
+      "as it is now.",
+      found.facts->screen.path().string(),
+      fmt::join(differing.begin(), differing.begin() + ptrdiff_t(named), ", "),
+      differing.size() > named ? ", ..." : "");
+}
+
+}  // namespace
+
+std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& progress) {
+  std::map<fs::path, RunScreen> known;
+  std::vector<RunScreen> all;
+  for (const auto& run : runs) {
+    RunScreen found;
+    if (const auto folder = find_folder(run)) {
+      if (!known.contains(*folder)) {
+        RunScreen& entry = known[*folder];
+        try {
+          entry.facts = read_facts(*folder, progress);
+        } catch (const Error& error) {
+          entry.problem = fmt::format("The screen cannot be read: {}.", error.what());
+        }
+      }
+      found = known[*folder];
+    } else {
+      found.problem = fmt::format(
+          "The screen '{}' is not there any more, or not seen from here; "
+          "below is what the run noted of it.",
+          run.screen_path);
+    }
+    if (found.facts) compare(run, found);
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
+}  // namespace lacuna::report

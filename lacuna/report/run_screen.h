@@ -1,0 +1,36 @@
+// The screen that a run was trained on, where it is still to be found, and its counts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lacuna/core/progress.h"
+#include "lacuna/report/charts.h"
+#include "lacuna/report/run_files.h"
+#include "lacuna/screen/screen.h"
+#include "lacuna/screen/summary.h"
+
+namespace lacuna::report {
+
+struct ScreenFacts {
+  Screen screen;
+  ScreenSummary summary;
+  Histogram degrees;                     // edges at a gene, of all types, both ends
+  std::vector<Histogram> labels;         // [L]
+  std::vector<std::string> label_notes;  // [L] what lies beyond the ends of the histogram, or ""
+};
+
+struct RunScreen {
+  std::shared_ptr<const ScreenFacts> facts;  // null: see problem; shared by the runs of a screen
+  std::string problem;                       // why there is none, or in what it has changed
+  // Whether sample numbers and genes mean what they meant to the run.
+  bool has_same_samples = false;
+};
+
+// The screens of these runs, each read once. A screen is looked for as run.json names it, from the
+// working directory and from every folder above the run; one that is gone, or cannot be read, is
+// told in `problem`.
+std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& progress);
+
+}  // namespace lacuna::report

@@ -1,0 +1,224 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/text.h"
+#include "lacuna/report/charts.h"
+#include "lacuna/report/errors_by_gene.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+constexpr size_t kLabelsShown = 8;  // plots of more labels would make the file large
+
+std::string not_evaluated(const Run& run) {
+  return note(fmt::format("Not evaluated yet: `lacuna evaluate {}`.", run.path.string()));
+}
+
+// ---- baselines
+
+TableRow metrics_row(const std::string& name, const Metrics& metrics, bool is_strong) {
+  return {.cells = {text_cell(name),
+                    {estimate_html(metrics.pearson, true), true},
+                    {estimate_html(metrics.spearman, true), true},
+                    {estimate_html(metrics.mse, false), true},
+                    count_cell(metrics.count)},
+          .is_strong = is_strong};
+}
+
+std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
+  std::vector<TableRow> rows = {metrics_row("model", label.model, true)};
+  const auto estimates = [](const Metrics& metrics) {
+    return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
+  };
+  std::vector<ForestRow> forest = {{"model", estimates(label.model), 0, true}};
+  for (const auto& baseline : label.baselines) {
+    rows.push_back(metrics_row(baseline.name, baseline.metrics, false));
+    forest.push_back({baseline.name, estimates(baseline.metrics), 1, false});
+  }
+  std::string out =
+      figure(fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
+                         with_commas(part.samples)),
+             forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
+             label.baselines.empty() ? "No baselines were evaluated." : "");
+  return out + table({"", "Pearson", "Spearman", "mean squared error", "measured samples"}, rows);
+}
+
+std::string part_block(const PartEvaluation& part) {
+  std::string out;
+  for (const auto& label : part.labels) out += label_block(part, label);
+  return out;
+}
+
+// ---- predicted against measured
+
+struct Density {
+  HeatMap map;
+  uint64_t shown = 0, outside = 0, missing = 0;
+};
+
+double quantile(std::vector<float>& values, double part) {
+  const auto at = values.begin() + ptrdiff_t(part * double(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return double(*at);
+}
+
+// The same range on both axes: all but the outermost thousandth of either side.
+Density density_of(const Predictions& predictions, uint64_t label) {
+  constexpr double kOutermost = 0.0005;
+  std::vector<float> predicted, measured;
+  Density result;
+  for (uint64_t row = 0; row < predictions.sample.size(); ++row) {
+    const double x = predictions.measured_at(row, label), y = predictions.predicted_at(row, label);
+    if (std::isfinite(x) && std::isfinite(y)) {
+      measured.push_back(float(x));
+      predicted.push_back(float(y));
+    } else {
+      ++result.missing;
+    }
+  }
+  result.shown = measured.size();
+  if (measured.empty()) return result;
+  auto xs = measured, ys = predicted;
+  double low = std::min(quantile(xs, kOutermost), quantile(ys, kOutermost));
+  double high = std::max(quantile(xs, 1 - kOutermost), quantile(ys, 1 - kOutermost));
+  if (!(high > low)) low -= 0.5, high += 0.5;
+  const double room = 0.02 * (high - low);
+  HeatMap& map = result.map;
+  map = {.x_label = "measured",
+         .y_label = "predicted",
+         .low = low - room,
+         .high = high + room,
+         .bins = uint32_t(std::clamp(std::sqrt(double(measured.size())), 10.0, 44.0)),
+         .counts = {},
+         .unit = "samples"};
+  map.counts.resize(uint64_t(map.bins) * map.bins);
+  const double scale = map.bins / (map.high - map.low);
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const double x = (double(measured[i]) - map.low) * scale;
+    const double y = (double(predicted[i]) - map.low) * scale;
+    const bool is_inside = x >= 0 && y >= 0 && x < map.bins && y < map.bins;
+    result.outside += !is_inside;
+    if (is_inside) ++map.counts[uint64_t(y) * map.bins + uint64_t(x)];
+  }
+  return result;
+}
+
+std::string density_figure(const Predictions& predictions, uint64_t label,
+                           const std::string& name) {
+  const Density density = density_of(predictions, label);
+  const std::string title = fmt::format("'{}', {} part", name, predictions.part);
+  if (density.shown == 0)
+    return figure(title, "", "No sample of this part has both a measurement and a prediction.");
+  std::string text = fmt::format("{} samples.", with_commas(density.shown));
+  if (density.outside > 0)
+    text += fmt::format(" {} outliers lie outside the axes.", with_commas(density.outside));
+  if (density.missing > 0)
+    text += fmt::format(" {} without a measurement are left out.", with_commas(density.missing));
+  return figure(title, heat_map(density.map), text);
+}
+
+// ---- errors
+
+std::string group_table(const std::string& what, const GroupErrors& errors) {
+  std::vector<TableRow> rows;
+  const double largest = errors.worst.empty() ? 1 : errors.worst[0].mean_absolute;
+  for (const auto& group : errors.worst) {
+    const std::string bar = fmt::format(
+        "<span class=\"cellbar\"><i style=\"width:{:.1f}%\"></i></span>{}",
+        largest > 0 ? 100 * group.mean_absolute / largest : 0.0, number(group.mean_absolute));
+    rows.push_back({.cells = {text_cell(group.name),
+                              count_cell(group.count),
+                              {bar, true},
+                              number_cell(group.mean)}});
+  }
+  return table({what, "samples", "mean |error|", "mean error"}, rows);
+}
+
+Histogram error_histogram(const std::string& what, const std::vector<double>& values) {
+  constexpr size_t kBins = 40;
+  const double high = std::max(1e-30, *std::max_element(values.begin(), values.end()));
+  Histogram result = {.x_label = "mean |error| of a " + what,
+                      .y_label = what + "s",
+                      .edges = {},
+                      .counts = std::vector<uint64_t>(kBins),
+                      .unit = what + "s",
+                      .is_log_x = false};
+  for (size_t i = 0; i <= kBins; ++i) result.edges.push_back(high * double(i) / double(kBins));
+  for (const double value : values)
+    ++result.counts[std::min(kBins - 1, size_t(value / high * double(kBins)))];
+  return result;
+}
+
+std::string group_figure(const std::string& what, const GroupErrors& errors) {
+  if (errors.groups == 0) return "";
+  std::string text = fmt::format("{} {}s with at least {} {}.", with_commas(errors.groups), what,
+                                 errors.least, errors.least == 1 ? "sample" : "samples");
+  if (errors.smaller > 0)
+    text += fmt::format(" {} with fewer are left out: their means are mostly noise.",
+                        with_commas(errors.smaller));
+  return figure(fmt::format("Largest errors by {}", what),
+                histogram(error_histogram(what, errors.mean_absolute)) + group_table(what, errors),
+                text);
+}
+
+}  // namespace
+
+std::string baselines_section(const Run& run) {
+  const PartEvaluation* main = run.main_part();
+  if (!main) return not_evaluated(run);
+  std::string out = note(fmt::format(
+      "{}The same samples for the model and for the baselines; 95% bootstrap intervals over "
+      "samples.",
+      run.evaluation->checkpoint.empty()
+          ? ""
+          : fmt::format("Checkpoint '{}'. ", run.evaluation->checkpoint)));
+  out += part_block(*main);
+  for (const auto& part : run.evaluation->parts)
+    if (&part != main) out += fold(fmt::format("The {} part", part.part), part_block(part), false);
+  return out;
+}
+
+std::string predictions_section(const Run& run) {
+  if (run.predictions.empty()) return not_evaluated(run);
+  std::vector<std::string> plots;
+  const uint64_t labels = run.predictions[0].label_count;
+  const auto names = run.label_names(labels);
+  for (uint64_t l = 0; l < std::min<uint64_t>(labels, kLabelsShown); ++l)
+    for (const auto& predictions : run.predictions)
+      if (l < predictions.label_count) plots.push_back(density_figure(predictions, l, names[l]));
+  std::string out = figures(plots);
+  if (labels > kLabelsShown)
+    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, labels));
+  return out;
+}
+
+std::string errors_section(const Run& run, const RunScreen& screen) {
+  if (run.predictions.empty()) return not_evaluated(run);
+  if (!screen.facts || !screen.has_same_samples)
+    return note(
+        "Left out: which genes a sample removes is in the screen, and the one that this "
+        "run was trained on is not at hand. " +
+        screen.problem);
+  const Predictions& predictions = run.predictions[0];
+  const auto names = run.label_names(predictions.label_count);
+  std::string out;
+  for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count, kLabelsShown); ++l) {
+    const ErrorsByGene errors = errors_by_gene(screen.facts->screen, predictions, l);
+    std::string block = note(fmt::format(
+        "'{}' on the {} part: predicted minus measured, over all samples {} on average regardless "
+        "of sign. A sample counts for each gene and each pair that it removes.",
+        names[l], predictions.part, number(errors.mean_absolute)));
+    block += figures({group_figure("gene", errors.genes), group_figure("pair", errors.pairs)});
+    out += predictions.label_count == 1 ? block : fold(names[l], block, l == 0);
+  }
+  if (predictions.label_count > kLabelsShown)
+    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, predictions.label_count));
+  return out;
+}
+
+}  // namespace lacuna::report

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/text.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+// The value of this category on one side, or not defined.
+const ProfileEntry* find(const std::vector<ProfileEntry>& entries, const std::string& category) {
+  for (const auto& entry : entries)
+    if (entry.category == category) return &entry;
+  return nullptr;
+}
+
+std::vector<std::string> categories_of(const Profile& profile) {
+  std::vector<std::string> categories;
+  for (const auto* side : {&profile.cpu, &profile.gpu})
+    for (const auto& entry : *side)
+      if (std::find(categories.begin(), categories.end(), entry.category) == categories.end())
+        categories.push_back(entry.category);
+  return categories;
+}
+
+// A value that was not measured is an empty cell.
+Cell optional_number(double value) { return {std::isfinite(value) ? number(value) : "", true}; }
+Cell optional_share(double value) {
+  return {std::isfinite(value) ? fmt::format("{:.1f}%", 100 * value) : "", true};
+}
+Cell optional_bytes(double value) {
+  return {std::isfinite(value) && value >= 0 ? format_bytes(uint64_t(value)) : "", true};
+}
+Cell optional_rate(double value) {
+  return {std::isfinite(value) && value > 0 ? format_rate(value) : "", true};
+}
+
+}  // namespace
+
+std::string profile_section(const Run& run) {
+  if (!run.profile) return "";
+  const Profile& profile = *run.profile;
+  const bool has_gpu = !profile.gpu.empty();
+  BarChart chart = {.x_label = "ms a step", .groups = {"CPU"}, .rows = {}};
+  if (has_gpu) chart.groups.push_back("GPU");
+  std::vector<TableRow> rows;
+  for (const auto& category : categories_of(profile)) {
+    const ProfileEntry* cpu = find(profile.cpu, category);
+    const ProfileEntry* gpu = find(profile.gpu, category);
+    const ProfileEntry none;
+    const ProfileEntry &on_cpu = cpu ? *cpu : none, &on_gpu = gpu ? *gpu : none;
+    BarRow bar = {.name = category, .values = {on_cpu.ms}, .note = ""};
+    TableRow row = {
+        .cells = {text_cell(category), optional_number(on_cpu.ms), optional_share(on_cpu.share)}};
+    if (has_gpu) {
+      bar.values.push_back(on_gpu.ms);
+      row.cells.push_back(optional_number(on_gpu.ms));
+      row.cells.push_back(optional_share(on_gpu.share));
+    }
+    chart.rows.push_back(std::move(bar));
+    rows.push_back(std::move(row));
+  }
+  std::string out = paragraph(profile.largest);
+  out += note(fmt::format("{}, batch {}, {} steps, {} ms of wall time a step.", profile.device,
+                          with_commas(profile.batch), with_commas(profile.steps),
+                          number(profile.wall_ms_per_step)));
+  if (chart.rows.empty()) return out + note("The profile has no categories.");
+  std::vector<std::string> head = {"", "CPU, ms a step", "share"};
+  if (has_gpu) head.insert(head.end(), {"GPU, ms a step", "share"});
+  out += figure("Where the time of a training step goes",
+                bar_chart(chart) + (has_gpu ? legend({{"CPU", 0}, {"GPU", 1}}) : ""));
+  return out + table(head, rows);
+}
+
+std::string ladder_section(const Run& run) {
+  if (!run.ladder) return "";
+  const Ladder& ladder = *run.ladder;
+  std::vector<ForestRow> dots;
+  std::vector<TableRow> rows;
+  const auto add_dot = [&](const std::string& name, double rate, int colour) {
+    dots.push_back({name, {{rate, kNotDefined, kNotDefined}}, colour, colour == 0});
+  };
+  for (const auto& rung : ladder.rungs) {
+    add_dot(rung.rung, rung.samples_per_s, 0);
+    rows.push_back(
+        {.cells = {
+             text_cell(rung.rung), optional_rate(rung.samples_per_s),
+             optional_number(rung.ms_per_batch), optional_number(rung.planned_ms_per_batch),
+             optional_rate(rung.train_steps_per_s), optional_bytes(rung.stored_bytes_per_sample),
+             optional_bytes(rung.moved_bytes_per_sample), optional_bytes(rung.host_peak_bytes),
+             optional_bytes(rung.device_peak_bytes), text_cell(rung.is_exact ? "yes" : "no")}});
+  }
+  for (const auto& peer : ladder.peers) {
+    add_dot(peer.name, peer.samples_per_s, 1);
+    rows.push_back({.cells = {text_cell(peer.name),
+                              optional_rate(peer.samples_per_s),
+                              optional_number(peer.ms_per_batch),
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              text_cell("")}});
+  }
+  std::string out = note(fmt::format("{}; {} samples, batch {}.", ladder.machine,
+                                     with_commas(ladder.samples), with_commas(ladder.batch)));
+  if (rows.empty()) return out + note("The ladder has no rungs.");
+  out += figure(
+      "Samples a second, by rung", forest_plot({{"samples a second (logarithmic)"}, dots, true}),
+      ladder.peers.empty() ? "" : "Filled: rungs. Open: peers, measured in the same run.");
+  return out + table({"rung", "samples/s", "ms/batch", "planned ms/batch", "training steps/s",
+                      "stored/sample", "moved/sample", "host peak", "device peak", "exact"},
+                     rows);
+}
+
+std::string config_section(const Run& run) {
+  std::vector<TableRow> rows;
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) rows.push_back({.cells = {text_cell(what), text_cell(value)}});
+  };
+  add("run", run.path.string());
+  add("status", run.status);
+  add("started", run.started);
+  add("ended", run.ended);
+  add("device", run.device);
+  add("lacuna", run.lacuna_version);
+  add("torch", run.torch_version);
+  add("parameters", run.parameters > 0 ? with_commas(run.parameters) : "");
+  add("screen", run.screen_path);
+  std::string out = table({"", ""}, rows);
+  if (!run.command.empty())
+    out += paragraph("The command that made this run:") + code_block(run.command);
+  if (run.config.empty()) return out;
+  const std::string config = (run.path / "config.yaml").string();
+  out += paragraph("The same settings once more, from the resolved configuration below:");
+  out += code_block(
+      fmt::format("lacuna train {} --out {}-again", config,
+                  (run.path.has_filename() ? run.path : run.path.parent_path()).string()));
+  return out + fold("Resolved configuration (config.yaml)", code_block(run.config), true);
+}
+
+}  // namespace lacuna::report

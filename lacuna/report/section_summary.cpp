@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+#include "lacuna/core/text.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+// ---- words
+
+std::string with_interval(const Estimate& estimate) {
+  if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high))
+    return correlation(estimate.value);
+  return fmt::format("{} (95% bootstrap interval {} to {})", correlation(estimate.value),
+                     correlation(estimate.low), correlation(estimate.high));
+}
+
+std::string comparison(const Estimate& model, const Estimate& baseline) {
+  const bool is_ahead = model.value > baseline.value;
+  const bool has_intervals = std::isfinite(model.low) && std::isfinite(model.high) &&
+                             std::isfinite(baseline.low) && std::isfinite(baseline.high);
+  if (!has_intervals) return is_ahead ? "The model is ahead of it." : "The model is behind it.";
+  const bool overlap = model.low <= baseline.high && baseline.low <= model.high;
+  if (overlap)
+    return fmt::format(
+        "The model is {} it, but the intervals overlap: this alone does not tell them apart.",
+        is_ahead ? "ahead of" : "behind");
+  return fmt::format("The model is {} it, and the intervals do not overlap.",
+                     is_ahead ? "ahead of" : "behind");
+}
+
+std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvaluation& label) {
+  const std::string split = run.split();
+  std::string text = fmt::format(
+      "On the {} part{} ({} measured samples), what the model predicts for '{}' correlates with "
+      "what was measured at Pearson {}.",
+      part.part, split.empty() ? "" : fmt::format(" of split '{}'", split),
+      with_commas(label.model.count), label.label, with_interval(label.model.pearson));
+  if (!std::isfinite(label.model.pearson.value))
+    text = fmt::format(
+        "On the {} part the correlation of what the model predicts for '{}' with what was measured "
+        "is not defined (too few measured samples, or predictions that are all the same or not "
+        "finite).",
+        part.part, label.label);
+  const NamedMetrics* best = best_baseline(label);
+  if (!best) return text + " No baselines were evaluated beside it.";
+  text += fmt::format(" The best simple baseline, {}, reaches {}.", best->name,
+                      with_interval(best->metrics.pearson));
+  if (std::isfinite(label.model.pearson.value))
+    text += " " + comparison(label.model.pearson, best->metrics.pearson);
+  return text;
+}
+
+// ---- figures of one run
+
+std::string card(const std::string& value, const std::string& what, const std::string& more = "") {
+  return fmt::format("<div class=\"card\"><b>{}</b><span>{}</span><small>{}</small></div>\n",
+                     escape(value), escape(what), escape(more));
+}
+
+std::string interval_text(const Estimate& estimate) {
+  if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high)) return "";
+  return fmt::format("{} to {}", number(estimate.low), number(estimate.high));
+}
+
+// Seconds from one "2026-11-15T12:58:28Z" to another; negative where they do not read so.
+double seconds_between(const std::string& from, const std::string& to) {
+  const auto parse = [](const std::string& text) -> double {
+    std::tm time = {};
+    if (std::sscanf(text.c_str(), "%d-%d-%d%*[T ]%d:%d:%d", &time.tm_year, &time.tm_mon,
+                    &time.tm_mday, &time.tm_hour, &time.tm_min, &time.tm_sec) != 6)
+      return std::nan("");
+    time.tm_year -= 1900;
+    time.tm_mon -= 1;
+    return double(::timegm(&time));
+  };
+  const double seconds = parse(to) - parse(from);
+  return std::isfinite(seconds) ? seconds : -1;
+}
+
+double median_rate(const Run& run) {
+  std::vector<double> rates;
+  for (const auto& line : run.steps)
+    if (std::isfinite(line.samples_per_s)) rates.push_back(line.samples_per_s);
+  if (rates.empty()) return kNotDefined;
+  std::nth_element(rates.begin(), rates.begin() + ptrdiff_t(rates.size() / 2), rates.end());
+  return rates[rates.size() / 2];
+}
+
+std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& label) {
+  std::string out = card(correlation(label.model.pearson.value),
+                         fmt::format("Pearson, {}", part.part), interval_text(label.model.pearson));
+  if (const NamedMetrics* best = best_baseline(label))
+    out += card(correlation(best->metrics.pearson.value), "best baseline",
+                fmt::format("{}, {}", best->name, interval_text(best->metrics.pearson)));
+  return out + card(number(label.model.mse.value), fmt::format("mean squared error, {}", part.part),
+                    interval_text(label.model.mse));
+}
+
+std::string run_cards(const Run& run) {
+  std::string out;
+  if (run.parameters > 0) out += card(with_commas(run.parameters), "parameters");
+  if (!run.epochs.empty() || !run.steps.empty()) {
+    const uint64_t step = std::max(run.steps.empty() ? 0 : run.steps.back().step,
+                                   run.epochs.empty() ? 0 : run.epochs.back().step);
+    out += card(with_commas(run.epochs.size()), run.epochs.size() == 1 ? "epoch" : "epochs",
+                fmt::format("{} steps", with_commas(step)));
+  }
+  if (const double rate = median_rate(run); std::isfinite(rate))
+    out += card(format_rate(rate), "samples a second", run.device);
+  if (const double seconds = seconds_between(run.started, run.ended); seconds >= 0)
+    out += card(format_duration(seconds), "from start to end");
+  return out;
+}
+
+std::string one_run(const Run& run) {
+  std::string out = "<div class=\"cards\">\n";
+  const PartEvaluation* part = run.main_part();
+  if (part && part->labels.size() == 1) out += metric_cards(*part, part->labels[0]);
+  out += run_cards(run) + "</div>\n";
+  if (!part)
+    return out + paragraph(fmt::format("This run was not evaluated yet: run `lacuna evaluate {}`, "
+                                       "then make the report again.",
+                                       run.path.string()));
+  for (const auto& label : part->labels) out += paragraph(verdict(run, *part, label));
+  return out;
+}
+
+// ---- several runs
+
+std::string swatch(int colour) {
+  return fmt::format(
+      "<svg class=\"swatch\" width=\"22\" height=\"8\" aria-hidden=\"true\"><path class=\"s{} "
+      "d{}\" d=\"M1 4h20\"/></svg>",
+      colour % kColours, colour / kColours % 3);
+}
+
+std::string status_html(const Run& run) {
+  return run.is_finished() ? "finished"
+                           : fmt::format("<b class=\"warn\">{}</b>", escape(run.status));
+}
+
+void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
+  const std::string name =
+      swatch(colour) + fmt::format("<a href=\"#run{}\">{}</a>", colour, escape(run.name));
+  const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.parameters);
+  const PartEvaluation* part = run.main_part();
+  if (!part || part->labels.empty()) {
+    rows.push_back({.cells = {{name, false},
+                              {status_html(run), false},
+                              text_cell(run.split()),
+                              text_cell("not evaluated yet"),
+                              text_cell(""),
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              {"", true},
+                              epochs,
+                              parameters}});
+    return;
+  }
+  for (const auto& label : part->labels) {
+    const NamedMetrics* best = best_baseline(label);
+    rows.push_back(
+        {.cells = {{name, false},
+                   {status_html(run), false},
+                   text_cell(run.split()),
+                   text_cell(part->part),
+                   text_cell(label.label),
+                   {estimate_html(label.model.pearson, true), true},
+                   {estimate_html(label.model.spearman, true), true},
+                   {estimate_html(label.model.mse, false), true},
+                   {best ? fmt::format("{} <span class=\"pale\">{}</span>",
+                                       correlation(best->metrics.pearson.value), escape(best->name))
+                         : std::string("none"),
+                    true},
+                   epochs,
+                   parameters}});
+  }
+}
+
+// A row a run, and below it the best baseline of that run: runs of different splits have others.
+void add_forest_rows(const Run& run, int colour, std::vector<ForestRow>& rows) {
+  const PartEvaluation* part = run.main_part();
+  if (!part) return;
+  for (const auto& label : part->labels) {
+    const std::string of_label = part->labels.size() > 1 ? ", " + label.label : "";
+    const auto estimates = [](const Metrics& metrics) {
+      return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
+    };
+    rows.push_back({run.name + of_label, estimates(label.model), colour, true});
+    if (const NamedMetrics* best = best_baseline(label))
+      rows.push_back({"best baseline: " + best->name, estimates(best->metrics), colour, false});
+  }
+}
+
+std::string several_runs(const std::vector<Run>& runs) {
+  std::vector<TableRow> rows;
+  std::vector<ForestRow> forest;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    add_run_rows(runs[r], int(r), rows);
+    add_forest_rows(runs[r], int(r), forest);
+  }
+  std::string out = table({"run", "status", "split", "part", "label", "Pearson", "Spearman", "MSE",
+                           "best baseline", "epochs", "parameters"},
+                          rows);
+  if (!forest.empty())
+    out += figure("Runs and their best baselines",
+                  forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
+                  "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
+                  "Lines are 95% bootstrap intervals over samples.");
+  return out;
+}
+
+std::string banner(const char* kind, const std::string& text) {
+  return fmt::format("<div class=\"banner {}\" role=\"status\">{}</div>\n", kind, escape(text));
+}
+
+}  // namespace
+
+const NamedMetrics* best_baseline(const LabelEvaluation& label) {
+  const NamedMetrics* best = nullptr;
+  for (const auto& baseline : label.baselines) {
+    const double value = baseline.metrics.pearson.value;
+    if (std::isfinite(value) && (!best || value > best->metrics.pearson.value)) best = &baseline;
+  }
+  return best;
+}
+
+std::string estimate_html(const Estimate& estimate, bool is_correlation) {
+  const auto text = [&](double value) {
+    return is_correlation ? correlation(value) : number(value);
+  };
+  if (!std::isfinite(estimate.value)) return "<span class=\"pale\">not defined</span>";
+  if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high)) return text(estimate.value);
+  return fmt::format("{} <span class=\"pale\">[{}, {}]</span>", text(estimate.value),
+                     text(estimate.low), text(estimate.high));
+}
+
+std::string banners(const Run& run, bool with_name) {
+  const std::string who = with_name ? fmt::format("Run '{}'", run.name) : "This run";
+  const std::string message = run.message.empty() ? "" : " It said: " + run.message;
+  std::string reached;
+  if (!run.steps.empty())
+    reached = fmt::format(" at step {} of epoch {}", with_commas(run.steps.back().step),
+                          run.steps.back().epoch + 1);
+  std::string out;
+  if (run.status == "stopped")
+    out += banner("warn", fmt::format("{} was stopped{}. What follows is what there was by then; "
+                                      "`--resume` goes on from there.{}",
+                                      who, reached, message));
+  else if (run.status == "running")
+    out += banner("warn", fmt::format("{} had not ended when this report was made: it was still "
+                                      "running{}, or it was killed.{}",
+                                      who, reached, message));
+  else if (run.status == "failed")
+    out += banner("bad", fmt::format("{} failed{}.{}", who, reached, message));
+  else if (!run.is_finished())
+    out += banner("warn", fmt::format("{} has status '{}'.{}", who, run.status, message));
+  for (const auto& note : run.notes)
+    out += banner("quiet", with_name ? fmt::format("Run '{}': {}", run.name, note) : note);
+  return out;
+}
+
+std::string summary_section(const std::vector<Run>& runs) {
+  return runs.size() == 1 ? one_run(runs[0]) : several_runs(runs);
+}
+
+}  // namespace lacuna::report

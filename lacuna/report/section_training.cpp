@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+
+#include "lacuna/report/charts.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/sections.h"
+#include "lacuna/report/svg.h"
+
+namespace lacuna::report {
+namespace {
+
+constexpr double kLogFrom = 30;  // a range beyond this ratio is drawn on a logarithmic axis
+
+Series step_series(const Run& run, const std::string& name, int colour,
+                   const std::function<double(const StepLine&)>& value) {
+  Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
+  for (const auto& line : run.steps) {
+    series.x.push_back(double(line.step));
+    series.y.push_back(value(line));
+  }
+  return thinned(series);
+}
+
+Series epoch_loss_series(const Run& run, const std::string& name, int colour) {
+  Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
+  for (const auto& line : run.epochs) {
+    series.x.push_back(double(line.step));
+    series.y.push_back(line.train_loss);
+  }
+  return thinned(series);
+}
+
+using Metric = Estimate Metrics::*;
+
+Series validation_series(const Run& run, const std::string& label, Metric metric,
+                         const std::string& name, int colour) {
+  Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
+  for (const auto& line : run.epochs)
+    for (const auto& of_label : line.validation)
+      if (of_label.name == label) {
+        series.x.push_back(double(line.epoch) + 1);
+        series.y.push_back((of_label.metrics.*metric).value);
+      }
+  return thinned(series);
+}
+
+// The labels of all runs, as they come.
+std::vector<std::string> validation_labels(std::span<const Run> runs) {
+  std::vector<std::string> labels;
+  for (const auto& run : runs)
+    if (!run.epochs.empty())
+      for (const auto& label : run.epochs.back().validation)
+        if (std::find(labels.begin(), labels.end(), label.name) == labels.end())
+          labels.push_back(label.name);
+  return labels;
+}
+
+bool has_values(const Series& series) {
+  return std::any_of(series.y.begin(), series.y.end(), [](double y) { return std::isfinite(y); });
+}
+
+bool needs_log(const std::vector<Series>& all) {
+  Range range;
+  for (const auto& series : all)
+    for (const double value : series.y) range.add(value);
+  return range.low > 0 && range.high > kLogFrom * range.low;
+}
+
+std::string curve(const std::string& title, const std::string& x_label, const std::string& y_label,
+                  std::vector<Series> series, bool whole_x) {
+  std::erase_if(series, [](const Series& one) { return !has_values(one); });
+  if (series.empty()) return "";
+  std::vector<LegendEntry> entries;
+  for (const auto& one : series) entries.push_back({one.name, one.colour});
+  const bool is_log = needs_log(series);
+  return figure(title + (is_log ? " (logarithmic)" : ""),
+                line_chart({.x_label = x_label,
+                            .y_label = y_label,
+                            .series = series,
+                            .is_log_y = is_log,
+                            .whole_x = whole_x}) +
+                    (series.size() > 1 ? legend(entries) : ""));
+}
+
+std::string loss_curve(std::span<const Run> runs) {
+  std::vector<Series> series;
+  const auto loss = [](const StepLine& line) { return line.loss; };
+  if (runs.size() == 1) {
+    series.push_back(step_series(runs[0], "logged steps", 4, loss));
+    series.push_back(epoch_loss_series(runs[0], "mean of the epoch", 0));
+    return curve("Training loss", "step", "loss", series, false);
+  }
+  // The noise of steps would hide one run behind another: means of epochs where all have some.
+  const bool by_epoch =
+      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.epochs.size() >= 3; });
+  for (size_t r = 0; r < runs.size(); ++r)
+    series.push_back(by_epoch ? epoch_loss_series(runs[r], runs[r].name, int(r))
+                              : step_series(runs[r], runs[r].name, int(r), loss));
+  return curve(by_epoch ? "Training loss, mean of each epoch" : "Training loss, logged steps",
+               "step", "loss", series, false);
+}
+
+std::string lr_curve(std::span<const Run> runs) {
+  std::vector<Series> series;
+  for (size_t r = 0; r < runs.size(); ++r)
+    series.push_back(step_series(runs[r], runs.size() == 1 ? "learning rate" : runs[r].name, int(r),
+                                 [](const StepLine& line) { return line.lr; }));
+  return curve("Learning rate", "step", "learning rate", series, false);
+}
+
+// One run: its labels in one plot. Several: a plot a label.
+void add_validation_curves(std::span<const Run> runs, const std::string& name, Metric metric,
+                           std::vector<std::string>& plots) {
+  const auto labels = validation_labels(runs);
+  const auto add = [&](const std::string& title, const std::vector<Series>& series) {
+    plots.push_back(curve(title, "epochs done", name, series, true));
+  };
+  std::vector<Series> series;
+  if (runs.size() == 1) {
+    for (size_t l = 0; l < labels.size(); ++l)
+      series.push_back(validation_series(runs[0], labels[l], metric, labels[l], int(l)));
+    add(fmt::format("Validation {}", name), series);
+    return;
+  }
+  for (const auto& label : labels) {
+    series.clear();
+    for (size_t r = 0; r < runs.size(); ++r)
+      series.push_back(validation_series(runs[r], label, metric, runs[r].name, int(r)));
+    add(labels.size() > 1 ? fmt::format("Validation {} of '{}'", name, label)
+                          : fmt::format("Validation {}", name),
+        series);
+  }
+}
+
+// The epoch with the highest validation Pearson, which a checkpoint keeps.
+std::string best_epoch_text(const Run& run) {
+  std::string text;
+  for (const auto& label : validation_labels({&run, 1})) {
+    const Series series = validation_series(run, label, &Metrics::pearson, label, 0);
+    size_t best = series.y.size();
+    for (size_t i = 0; i < series.y.size(); ++i)
+      if (std::isfinite(series.y[i]) && (best == series.y.size() || series.y[i] > series.y[best]))
+        best = i;
+    if (best == series.y.size())
+      text += fmt::format("Validation Pearson of '{}' was not defined in any epoch. ", label);
+    else
+      text += fmt::format("Best validation Pearson of '{}': {} after epoch {} of {}. ", label,
+                          correlation(series.y[best]), series.x[best], run.epochs.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string training_section(std::span<const Run> runs) {
+  std::vector<std::string> plots = {loss_curve(runs), lr_curve(runs)};
+  add_validation_curves(runs, "Pearson", &Metrics::pearson, plots);
+  add_validation_curves(runs, "MSE", &Metrics::mse, plots);
+  std::erase_if(plots, [](const std::string& plot) { return plot.empty(); });
+  std::string out;
+  for (const auto& run : runs) {
+    const std::string who = runs.size() > 1 ? fmt::format("Run '{}'", run.name) : "This run";
+    if (run.steps.empty() && run.epochs.empty())
+      out += note(who + " has logged no step yet: there are no curves.");
+    else if (run.epochs.empty())
+      out += note(who + " has not completed an epoch: there are no validation metrics.");
+    else if (validation_labels({&run, 1}).empty())
+      out += note(who + " has no validation part: only the training loss is known.");
+  }
+  if (runs.size() == 1)
+    if (const std::string best = best_epoch_text(runs[0]); !best.empty()) out += note(best);
+  return out + (plots.empty() ? "" : figures(plots));
+}
+
+}  // namespace lacuna::report

@@ -1,0 +1,80 @@
+#include "lacuna/report/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/report/html.h"
+
+namespace lacuna::report {
+
+std::string px(double value) {
+  std::string text = fmt::format("{:.1f}", value);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
+std::string svg_open(double width, double height, const std::string& attributes) {
+  return fmt::format(
+      "<svg class=\"plot{}\" viewBox=\"0 0 {} {}\" style=\"max-width:{}px\" role=\"img\"{}>\n",
+      width > 700 ? " wide" : "", px(width), px(height), px(width), attributes);
+}
+
+std::string text_at(double x, double y, const char* kind, const std::string& text) {
+  return fmt::format("<text x=\"{}\" y=\"{}\" class=\"{}\">{}</text>", px(x), px(y), kind,
+                     escape(text));
+}
+
+std::string line_between(double x0, double y0, double x1, double y1, const char* kind) {
+  return fmt::format("<path class=\"{}\" d=\"M{} {}L{} {}\"/>", kind, px(x0), px(y0), px(x1),
+                     px(y1));
+}
+
+std::string title_of(const std::string& text) {
+  return fmt::format("<title>{}</title>", escape(text));
+}
+
+std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, int wanted,
+                   bool whole) {
+  std::string out = line_between(frame.left, frame.bottom, frame.right, frame.bottom, "axis");
+  for (const auto& tick : x.ticks(wanted)) {
+    if (whole && tick.value != std::round(tick.value)) continue;
+    const double at = x.pixel(tick.value);
+    out += line_between(at, frame.bottom, at, frame.bottom + 4, "axis");
+    out += text_at(at, frame.bottom + 17, "tm", tick.label);
+  }
+  return out + text_at((frame.left + frame.right) / 2, frame.bottom + 36, "tm", label) + "\n";
+}
+
+std::string y_axis(const Frame& frame, const Axis& y, const std::string& label) {
+  std::string out;
+  for (const auto& tick : y.ticks(5)) {
+    const double at = y.pixel(tick.value);
+    out += line_between(frame.left, at, frame.right, at, "grid");
+    out += text_at(frame.left - 7, at + 4, "te", tick.label);
+  }
+  return out + text_at(4, frame.top - 11, "ts", label) + "\n";
+}
+
+std::string axis_data(const char* name, const Axis& axis) {
+  return fmt::format(" data-{}=\"{:.9g} {:.9g} {} {} {}\"", name, axis.low(), axis.high(),
+                     px(axis.from()), px(axis.to()), axis.is_log() ? 1 : 0);
+}
+
+void Range::add(double value) {
+  if (!std::isfinite(value)) return;
+  low = std::min(low, value);
+  high = std::max(high, value);
+}
+
+std::string shortened(const std::string& text, size_t characters) {
+  size_t seen = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool starts_character = (uint8_t(text[i]) & 0xc0) != 0x80;
+    if (starts_character && ++seen > characters) return text.substr(0, i) + "…";
+  }
+  return text;
+}
+
+}  // namespace lacuna::report

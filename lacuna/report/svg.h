@@ -1,0 +1,45 @@
+// What every plot is drawn with: text, lines, words for hover, and a frame with two axes. Pieces of
+// SVG as strings; text is escaped here.
+#pragma once
+
+#include <limits>
+#include <string>
+
+#include "lacuna/report/axis.h"
+
+namespace lacuna::report {
+
+std::string px(double value);  // to a tenth of a pixel: "12", "12.3"
+
+// The opening tag; `attributes` start with a space or are empty. Scales down, never up.
+std::string svg_open(double width, double height, const std::string& attributes = {});
+// kind: a class of the page's style: "ts", "tm", "te" anchor at start, middle and end.
+std::string text_at(double x, double y, const char* kind, const std::string& text);
+// kind: "axis", "grid", "guide".
+std::string line_between(double x0, double y0, double x1, double y1, const char* kind);
+std::string title_of(const std::string& text);  // the words shown on hover
+
+struct Frame {
+  double width, height;             // of the drawing
+  double left, right, top, bottom;  // of the plot within it
+};
+// Line, ticks and label below the plot; whole: ticks at whole numbers only.
+std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, int wanted = 6,
+                   bool whole = false);
+// Grid lines, their values on the left, the label above them.
+std::string y_axis(const Frame& frame, const Axis& y, const std::string& label);
+// For the page's script: " data-NAME="low high from to is_log"".
+std::string axis_data(const char* name, const Axis& axis);
+
+// From the lowest to the highest finite value.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void add(double value);
+  bool is_empty() const { return low > high; }
+};
+
+// The first `characters` of a UTF-8 text, with an ellipsis where it was longer.
+std::string shortened(const std::string& text, size_t characters);
+
+}  // namespace lacuna::report

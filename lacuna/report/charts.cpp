@@ -166,7 +166,7 @@ std::string colour_bar(double left, double top, double bottom, uint64_t most,
 std::string heat_map(const HeatMap& data) {
   const uint64_t bins = data.bins;
   LACUNA_ASSERT(data.counts.size() == bins * bins && data.low < data.high);
-  const Frame frame = {480, 430, 58, 398, 26, 366};
+  const Frame frame = {480, 412, 58, 398, 26, 366};
   const Axis x = Axis::exactly(data.low, data.high, frame.left, frame.right);
   const Axis y = Axis::exactly(data.low, data.high, frame.bottom, frame.top);
   const double step = (data.high - data.low) / double(bins);
@@ -187,7 +187,7 @@ std::string heat_map(const HeatMap& data) {
                                data.unit)));
     }
   out += line_between(frame.left, frame.bottom, frame.right, frame.top, "guide");
-  out += x_axis(frame, x, data.x_label, 5);
+  out += x_axis(frame, x, data.x_label, 6);
   out += colour_bar(frame.right + 16, frame.top, frame.bottom, most, data.unit);
   return out + "</svg>\n";
 }

@@ -10,7 +10,7 @@ namespace {
 // Lines and fills: eight colours that people who see few colours can tell apart; densities: one
 // hue, from the background's side to the far one.
 constexpr const char* kLight =
-    "--bg:#f7f8f9;--card:#fff;--fg:#1c2126;--pale:#65707b;--line:#dfe3e7;--grid:#eceff1;"
+    "--bg:#f7f8f9;--card:#fff;--fg:#1c2126;--pale:#65707b;--line:#dfe3e7;--grid:#e9edf0;"
     "--accent:#0a66a8;--warn-bg:#fff5dc;--warn:#8a5a00;--bad-bg:#fdeaea;--bad:#a32020;"
     "--quiet-bg:#eef2f5;"
     "--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#a8497f;--c4:#7cc0ea;--c5:#b07d00;--c6:#5b57b0;"
@@ -18,7 +18,7 @@ constexpr const char* kLight =
     "--h1:#cfe1f2;--h2:#b3d3e8;--h3:#92c2de;--h4:#6caed5;--h5:#4a97c9;--h6:#2f7ebc;--h7:#1864aa;"
     "--h8:#0a4a90;--h9:#08306b";
 constexpr const char* kDark =
-    "--bg:#121518;--card:#1a1e22;--fg:#e3e7ea;--pale:#98a3ad;--line:#323940;--grid:#262c32;"
+    "--bg:#121518;--card:#1a1e22;--fg:#e3e7ea;--pale:#98a3ad;--line:#323940;--grid:#2a3138;"
     "--accent:#6db8f2;--warn-bg:#332a14;--warn:#f0c674;--bad-bg:#3a1d1f;--bad:#f29a9a;"
     "--quiet-bg:#20262b;"
     "--c0:#5aaeea;--c1:#f08c4a;--c2:#3dc49b;--c3:#de94c0;--c4:#33688e;--c5:#e5b94e;--c6:#a09df0;"
@@ -37,7 +37,7 @@ header span{color:var(--pale)}
 header button{margin-left:auto}
 h2{font-size:19px;font-weight:650;margin:44px 0 12px;padding-top:14px;border-top:1px solid var(--line)}
 h3{font-size:16px;font-weight:650;margin:30px 0 8px}
-p{margin:8px 0;max-width:80ch;overflow-wrap:anywhere}
+p{margin:8px 0;max-width:92ch;overflow-wrap:anywhere}
 a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
 nav{display:flex;flex-wrap:wrap;gap:4px 16px;font-size:14px;margin:10px 0 16px}
 button{font:inherit;font-size:13px;color:var(--pale);background:var(--card);
@@ -51,9 +51,9 @@ button:hover{color:var(--fg)}
 .banner.quiet{background:var(--quiet-bg);color:var(--pale);font-size:14px}
 b.warn{color:var(--warn)}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:12px 0 16px}
-.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 16px;
- min-width:140px;flex:1 1 140px;display:flex;flex-direction:column}
-.card b{font-size:22px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
+.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;
+ min-width:136px;flex:1 1 136px;display:flex;flex-direction:column}
+.card b{font-size:20px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
 .card span{font-size:13.5px}
 .card small{color:var(--pale);font-size:12.5px;overflow-wrap:anywhere}
 .figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));

@@ -31,8 +31,8 @@ std::string edges_table(const ScreenFacts& facts) {
                    count_cell(edges.in.min), number_cell(edges.in.median), count_cell(edges.in.max),
                    count_cell(edges.out.min), number_cell(edges.out.median),
                    count_cell(edges.out.max)}});
-  return table({"edge type", "edges", "self loops", "in-degree min", "median", "max",
-                "out-degree min", "median", "max"},
+  return table({"edge type", "edges", "self loops", "in-degree: min", "in: median", "in: max",
+                "out-degree: min", "out: median", "out: max"},
                rows);
 }
 
@@ -72,12 +72,15 @@ std::string removed_text(const ScreenFacts& facts) {
 
 std::string screen_block(const ScreenFacts& facts, const std::vector<std::string>& used) {
   const ScreenSummary& summary = facts.summary;
-  std::string out = paragraph(fmt::format(
-      "{}: {} samples ({}); {} of the {} genes are removed by some sample, {} genes "
-      "have no edge to another node.",
-      facts.screen.path().string(), with_commas(summary.samples), removed_text(facts),
-      with_commas(summary.genes_removed), with_commas(facts.screen.graph().genes().size()),
-      with_commas(summary.isolated_genes)));
+  const std::string isolated = summary.isolated_genes == 0
+                                   ? "every gene has an edge to another node"
+                                   : fmt::format("{} genes have no edge to another node",
+                                                 with_commas(summary.isolated_genes));
+  std::string out = paragraph(
+      fmt::format("{}: {} samples ({}); {} of the {} genes are removed by some sample, and {}.",
+                  facts.screen.path().string(), with_commas(summary.samples), removed_text(facts),
+                  with_commas(summary.genes_removed),
+                  with_commas(facts.screen.graph().genes().size()), isolated));
   std::vector<std::string> plots;
   for (size_t l = 0; l < facts.labels.size(); ++l)
     if (summary.labels[l].count > 0)

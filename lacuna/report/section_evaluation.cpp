@@ -116,7 +116,7 @@ std::string density_figure(const Predictions& predictions, uint64_t label,
     return figure(title, "", "No sample of this part has both a measurement and a prediction.");
   std::string text = fmt::format("{} samples.", with_commas(density.shown));
   if (density.outside > 0)
-    text += fmt::format(" {} outliers lie outside the axes.", with_commas(density.outside));
+    text += fmt::format(" {} of them outside the axes.", with_commas(density.outside));
   if (density.missing > 0)
     text += fmt::format(" {} without a measurement are left out.", with_commas(density.missing));
   return figure(title, heat_map(density.map), text);

@@ -100,7 +100,7 @@ std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& labe
   if (const NamedMetrics* best = best_baseline(label))
     out += card(correlation(best->metrics.pearson.value), "best baseline",
                 fmt::format("{}, {}", best->name, interval_text(best->metrics.pearson)));
-  return out + card(number(label.model.mse.value), fmt::format("mean squared error, {}", part.part),
+  return out + card(number(label.model.mse.value), fmt::format("MSE, {}", part.part),
                     interval_text(label.model.mse));
 }
 

@@ -49,7 +49,7 @@ std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, 
 
 std::string y_axis(const Frame& frame, const Axis& y, const std::string& label) {
   std::string out;
-  for (const auto& tick : y.ticks(5)) {
+  for (const auto& tick : y.ticks(6)) {
     const double at = y.pixel(tick.value);
     out += line_between(frame.left, at, frame.right, at, "grid");
     out += text_at(frame.left - 7, at + 4, "te", tick.label);

@@ -38,10 +38,10 @@ endif
 
 setup-test:
 ifeq ($(PYTHON),)
-	@scripts/setup-system python format
+	@scripts/setup-system python format browser
 	@scripts/setup-python
 else
-	@scripts/setup-system format
+	@scripts/setup-system format browser
 	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb pytest tensorboard
 endif
 

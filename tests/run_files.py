@@ -114,7 +114,8 @@ def write_metrics(path, rng, labels, epochs, steps_per_epoch, validation, qualit
 
 def write_evaluation(path, rng, parts, measured, labels, split, validation, quality):
     (path / "predictions").mkdir()
-    evaluation = {"split": split, "checkpoint": "best_pearson", "parts": {}}
+    evaluation = {"format": "lacuna.evaluation", "version": 1, "split": split, "checkpoint": "best_pearson",
+                  "bootstrap": {"rounds": 30, "level": 0.95}, "parts": {}}
     for part, code in [("validation", 1), ("test", 2)]:
         if part == "validation" and not validation:
             continue

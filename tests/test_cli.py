@@ -8,7 +8,7 @@ import pytest
 
 from program import PROGRAM
 
-SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader"]
+SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader", "report"]
 
 
 def run(*words):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace lacuna::report {
 namespace {
@@ -39,16 +40,17 @@ double round_step(double range, int wanted) {
 std::string tick_label(double value, double step) {
   if (std::abs(value) < step * 1e-6) return "0";
   const double size = std::abs(value);
-  for (const auto& [unit, name] : {std::pair{1e9, "G"}, {1e6, "M"}, {1e4, "k"}})
-    if (size >= unit) {
-      const double scale = unit == 1e4 ? 1e3 : unit;
-      return fmt::format("{:.{}g}{}", value / scale, 6, name);
-    }
-  if (size < 1e-3) return fmt::format("{:.3g}", value);
+  // As many digits as tell this tick from its neighbours.
+  const int digits =
+      std::clamp(int(std::floor(std::log10(size)) - std::floor(std::log10(step))) + 2, 2, 15);
+  for (const auto& [from, unit, name] :
+       {std::tuple{1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}})
+    if (size >= from) return fmt::format("{:.{}g}{}", value / unit, std::max(digits, 4), name);
+  if (size < 1e-3) return fmt::format("{:.{}g}", value, digits);
   int decimals = std::max(0, int(-std::floor(std::log10(step) + 1e-9)));
   const double scaled = step * std::pow(10.0, decimals);
   if (std::abs(scaled - std::round(scaled)) > 1e-6) ++decimals;  // 0.25 needs more than 0.2
-  return fmt::format("{:.{}f}", value, std::min(decimals, 6));
+  return fmt::format("{:.{}f}", value, std::min(decimals, 15));
 }
 
 Axis Axis::covering(double low, double high, double from, double to, bool is_log) {

@@ -60,7 +60,7 @@ std::string table(const std::vector<std::string>& head, const std::vector<TableR
 
 std::string figure(std::string_view title, std::string_view html, std::string_view note) {
   std::string out = fmt::format("<figure><figcaption>{}</figcaption>\n{}", escape(title), html);
-  if (!note.empty()) out += fmt::format("<p class=\"note\">{}</p>", escape(note));
+  if (!note.empty()) out += fmt::format("<p class=\"note\">{}</p>", prose(note));
   return out + "</figure>\n";
 }
 
@@ -70,10 +70,23 @@ std::string figures(const std::vector<std::string>& figures) {
   return out + "</div>\n";
 }
 
-std::string paragraph(std::string_view text) { return fmt::format("<p>{}</p>\n", escape(text)); }
+std::string prose(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t open = text.find('`', at);
+    const size_t close = open == text.npos ? text.npos : text.find('`', open + 1);
+    if (close == text.npos) return out + escape(text.substr(at));
+    out += fmt::format("{}<code>{}</code>", escape(text.substr(at, open - at)),
+                       escape(text.substr(open + 1, close - open - 1)));
+    at = close + 1;
+  }
+  return out;
+}
+
+std::string paragraph(std::string_view text) { return fmt::format("<p>{}</p>\n", prose(text)); }
 
 std::string note(std::string_view text) {
-  return fmt::format("<p class=\"note\">{}</p>\n", escape(text));
+  return fmt::format("<p class=\"note\">{}</p>\n", prose(text));
 }
 
 std::string fold(std::string_view title, std::string_view html, bool is_open) {

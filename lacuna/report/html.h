@@ -36,12 +36,14 @@ struct TableRow {
 // head: plain text. A column is set to the right where its first cell is.
 std::string table(const std::vector<std::string>& head, const std::vector<TableRow>& rows);
 
-// A figure: a title, the drawing, and a note below it (text; may be empty).
+// A figure: a title, the drawing, and a note below it (prose; may be empty).
 std::string figure(std::string_view title, std::string_view html, std::string_view note = {});
 // Figures side by side, as many as fit.
 std::string figures(const std::vector<std::string>& figures);
-std::string paragraph(std::string_view text);
-std::string note(std::string_view text);  // smaller and paler
+// Text for reading: escaped, and what stands between `backticks` is set as code.
+std::string prose(std::string_view text);
+std::string paragraph(std::string_view text);  // prose
+std::string note(std::string_view text);       // prose, smaller and paler
 
 // What can be folded away.
 std::string fold(std::string_view title, std::string_view html, bool is_open);

@@ -13,7 +13,7 @@ constexpr const char* kLight =
     "--bg:#f7f8f9;--card:#fff;--fg:#1c2126;--pale:#65707b;--line:#dfe3e7;--grid:#e9edf0;"
     "--accent:#0a66a8;--warn-bg:#fff5dc;--warn:#8a5a00;--bad-bg:#fdeaea;--bad:#a32020;"
     "--quiet-bg:#eef2f5;"
-    "--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#a8497f;--c4:#7cc0ea;--c5:#b07d00;--c6:#5b57b0;"
+    "--c0:#0072b2;--c1:#d55e00;--c2:#008f68;--c3:#a8497f;--c4:#56b4e9;--c5:#b07d00;--c6:#5b57b0;"
     "--c7:#5c6670;"
     "--h1:#cfe1f2;--h2:#b3d3e8;--h3:#92c2de;--h4:#6caed5;--h5:#4a97c9;--h6:#2f7ebc;--h7:#1864aa;"
     "--h8:#0a4a90;--h9:#08306b";
@@ -53,7 +53,7 @@ b.warn{color:var(--warn)}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:12px 0 16px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;
  min-width:136px;flex:1 1 136px;display:flex;flex-direction:column}
-.card b{font-size:20px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
+.card b{font-size:18px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
 .card span{font-size:13.5px}
 .card small{color:var(--pale);font-size:12.5px;overflow-wrap:anywhere}
 .figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));
@@ -89,6 +89,8 @@ th,td{padding:4px 18px 4px 0;border-bottom:1px solid var(--line)}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 td.n{white-space:nowrap}
 tr.strong td{font-weight:600}
+.whole{white-space:nowrap}
+code{font:.93em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 figure table{width:100%}figure td:first-child{overflow-wrap:anywhere}
 .cellbar{display:inline-block;width:64px;height:9px;margin-right:8px;text-align:left}
 .cellbar i{display:block;height:100%;background:var(--c0);border-radius:2px}
@@ -203,11 +205,17 @@ constexpr const char* kScript = R"js(
     var closest = at.reduce(function (a, b) { return b.away < a.away ? b : a; });
     var here = closest.line.px[closest.i];
     svg.cross.setAttribute('d', 'M' + here + ' 26V246');
-    at = at.filter(function (one) { return Math.abs(one.line.px[one.i] - here) < 6; });
+    at = at.filter(function (one) {
+      var px = one.line.px;
+      return here > px[0] - 6 && here < px[px.length - 1] + 6;
+    });
     at.sort(function (a, b) { return a.off - b.off; });
     var words = [svg.dataset.label + ' ' + closest.line.xs[closest.i]];
     at.slice(0, 10).forEach(function (one) {
-      words.push({ key: keyOf(one.line.path), text: one.line.name + ': ' + one.line.ys[one.i] });
+      var x = one.line.xs[one.i];
+      words.push({ key: keyOf(one.line.path),
+                   text: one.line.name + ': ' + one.line.ys[one.i] +
+                         (x === closest.line.xs[closest.i] ? '' : ' (at ' + x + ')') });
     });
     if (at.length > 10) words.push('and ' + (at.length - 10) + ' more');
     show(event, words);

@@ -37,7 +37,7 @@ std::string page_of_one(const std::vector<Run>& runs, const std::vector<RunScree
 
 std::string folded_run(const std::vector<Run>& runs, const std::vector<RunScreen>& screens,
                        size_t r) {
-  std::string html = banners(runs[r], false);
+  std::string html = banners(runs[r], false) + summary_section({&runs[r], 1});
   if (!runs[r].steps.empty()) html += "<h3>Training</h3>\n" + training_section({&runs[r], 1});
   for (const auto& section : sections_of_run(runs[r], screens[r]))
     html += fmt::format("<h3>{}</h3>\n{}", section.title, section.html);

@@ -1,6 +1,7 @@
 #include "lacuna/report/run_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -69,7 +70,7 @@ std::vector<NamedMetrics> read_named_metrics(const Json& json, const char* key) 
   std::vector<NamedMetrics> all;
   if (!json.contains(key) || json.at(key).is_null()) return all;
   for (const auto& [name, metrics] : json.at(key).items())
-    all.push_back({name, read_metrics(metrics)});
+    all.push_back({name, read_metrics(metrics), text_of(metrics, "note")});
   return all;
 }
 
@@ -150,8 +151,14 @@ void read_run_json(const fs::path& file, Run& run) {
 
 Evaluation read_evaluation(const fs::path& file) {
   const Json json = parse_file(file);
-  Evaluation evaluation = {
-      .split = text_of(json, "split"), .checkpoint = text_of(json, "checkpoint"), .parts = {}};
+  check_format(file, json, "lacuna.evaluation");
+  Evaluation evaluation;
+  evaluation.split = text_of(json, "split");
+  evaluation.checkpoint = text_of(json, "checkpoint");
+  if (json.contains("bootstrap")) {
+    evaluation.rounds = count_of(json.at("bootstrap"), "rounds");
+    evaluation.level = number_of(json.at("bootstrap"), "level");
+  }
   for (const auto& [part, contents] : json.at("parts").items()) {
     PartEvaluation result = {.part = part, .samples = count_of(contents, "samples"), .labels = {}};
     for (const auto& [label, of_label] : contents.at("labels").items())
@@ -263,6 +270,16 @@ std::vector<Predictions> read_all_predictions(const fs::path& folder) {
   return all;
 }
 
+// The path, or the runs in that folder.
+std::vector<fs::path> runs_at(const fs::path& path) {
+  if (fs::exists(path / "run.json") || !fs::is_directory(path)) return {path};
+  std::vector<fs::path> runs;
+  for (const auto& entry : fs::directory_iterator(path))
+    if (fs::exists(entry.path() / "run.json")) runs.push_back(entry.path());
+  std::sort(runs.begin(), runs.end());
+  return runs.empty() ? std::vector<fs::path>{path} : runs;
+}
+
 std::string last_name(const fs::path& path) {
   const fs::path absolute = fs::absolute(path).lexically_normal();
   return (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
@@ -284,6 +301,11 @@ double Predictions::predicted_at(uint64_t row, uint64_t label) const {
 }
 double Predictions::measured_at(uint64_t row, uint64_t label) const {
   return double(measured.as<float>()[row * label_count + label]);
+}
+
+std::string Evaluation::interval_words() const {
+  return std::isfinite(level) ? fmt::format("{:.4g}% bootstrap interval", 100 * level)
+                              : "bootstrap interval";
 }
 
 std::string Run::split() const {
@@ -358,11 +380,12 @@ Run read_run(const fs::path& path) {
 std::vector<Run> read_runs(const std::vector<fs::path>& paths) {
   std::set<fs::path> seen;
   std::vector<Run> runs;
-  for (const auto& path : paths) {
-    runs.push_back(read_run(path));
-    if (!seen.insert(fs::canonical(path)).second)
-      throw Error("the run {} is named twice; name each run once", path.string());
-  }
+  for (const auto& named : paths)
+    for (const auto& path : runs_at(named)) {
+      runs.push_back(read_run(path));
+      if (!seen.insert(fs::canonical(path)).second)
+        throw Error("the run {} is named twice; name each run once", path.string());
+    }
   // Longer names for those that share one, until all differ.
   for (size_t parts = 2; parts < 64; ++parts) {
     std::multiset<std::string> names;

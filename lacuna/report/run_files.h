@@ -33,6 +33,7 @@ struct Metrics {
 struct NamedMetrics {
   std::string name;  // of a label, or of a baseline
   Metrics metrics;
+  std::string note = {};  // how a baseline was chosen, where it has something to say
 };
 
 // ---- metrics.jsonl
@@ -61,7 +62,11 @@ struct PartEvaluation {
 };
 struct Evaluation {
   std::string split, checkpoint;
+  uint64_t rounds = 0;         // of the bootstrap; 0: not said
+  double level = kNotDefined;  // of its intervals, 0.95 for most
   std::vector<PartEvaluation> parts;
+
+  std::string interval_words() const;  // "95% bootstrap interval"
 };
 
 // ---- predictions/<part>.*.npy
@@ -141,7 +146,9 @@ struct Run {
 };
 
 Run read_run(const fs::path& path);
-// All of them, with names that tell them apart. Throws Error when two paths are the same run.
+// All of them, with names that tell them apart. A folder that is no run but holds runs (what `lacuna
+// compare` writes) stands for these, in the order of their names. Throws Error when two paths are
+// the same run.
 std::vector<Run> read_runs(const std::vector<fs::path>& paths);
 
 }  // namespace lacuna::report

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "lacuna/core/text.h"
 #include "lacuna/report/charts.h"
@@ -19,10 +20,20 @@ std::string not_evaluated(const Run& run) {
   return note(fmt::format("Not evaluated yet: `lacuna evaluate {}`.", run.path.string()));
 }
 
+std::string not_predicted(const Run& run) {
+  return note(
+      fmt::format("There are no predictions beside evaluation.json; `lacuna evaluate {}` "
+                  "writes them.",
+                  run.path.string()));
+}
+
 // ---- baselines
 
-TableRow metrics_row(const std::string& name, const Metrics& metrics, bool is_strong) {
-  return {.cells = {text_cell(name),
+TableRow metrics_row(const std::string& name, const std::string& about, const Metrics& metrics,
+                     bool is_strong) {
+  const std::string more =
+      about.empty() ? "" : fmt::format("<br><span class=\"pale\">{}</span>", escape(about));
+  return {.cells = {{escape(name) + more, false},
                     {estimate_html(metrics.pearson, true), true},
                     {estimate_html(metrics.spearman, true), true},
                     {estimate_html(metrics.mse, false), true},
@@ -30,14 +41,28 @@ TableRow metrics_row(const std::string& name, const Metrics& metrics, bool is_st
           .is_strong = is_strong};
 }
 
+// What a baseline does (docs/evaluation.md has more), and what the evaluation noted about it.
+std::string about_baseline(const NamedMetrics& baseline) {
+  static const std::map<std::string, std::string> kAbout = {
+      {"mean", "the mean of the training labels"},
+      {"gene", "an additive effect of each gene"},
+      {"pair", "additive effects, and an offset for the recurring pair"},
+      {"ridge", "ridge regression on genes"},
+      {"ridge_pairs", "ridge regression on genes and pairs"},
+      {"mlp", "a small network on gene embeddings, without the graph"}};
+  const auto known = kAbout.find(baseline.name);
+  const std::string about = known == kAbout.end() ? "" : known->second;
+  return about + (about.empty() || baseline.note.empty() ? "" : "; ") + baseline.note;
+}
+
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
-  std::vector<TableRow> rows = {metrics_row("model", label.model, true)};
+  std::vector<TableRow> rows = {metrics_row("model", "", label.model, true)};
   const auto estimates = [](const Metrics& metrics) {
     return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
   };
   std::vector<ForestRow> forest = {{"model", estimates(label.model), 0, true}};
   for (const auto& baseline : label.baselines) {
-    rows.push_back(metrics_row(baseline.name, baseline.metrics, false));
+    rows.push_back(metrics_row(baseline.name, about_baseline(baseline), baseline.metrics, false));
     forest.push_back({baseline.name, estimates(baseline.metrics), 1, false});
   }
   std::string out =
@@ -171,12 +196,16 @@ std::string group_figure(const std::string& what, const GroupErrors& errors) {
 std::string baselines_section(const Run& run) {
   const PartEvaluation* main = run.main_part();
   if (!main) return not_evaluated(run);
-  std::string out = note(fmt::format(
-      "{}The same samples for the model and for the baselines; 95% bootstrap intervals over "
-      "samples.",
-      run.evaluation->checkpoint.empty()
-          ? ""
-          : fmt::format("Checkpoint '{}'. ", run.evaluation->checkpoint)));
+  const Evaluation& evaluation = *run.evaluation;
+  std::string words;
+  if (!evaluation.checkpoint.empty())
+    words = fmt::format("Checkpoint '{}'. ", evaluation.checkpoint);
+  words += fmt::format(
+      "The same samples for the model and for the baselines. Lines and brackets: "
+      "{}s over samples{}.",
+      evaluation.interval_words(),
+      evaluation.rounds > 0 ? fmt::format(" ({} draws)", with_commas(evaluation.rounds)) : "");
+  std::string out = note(words);
   out += part_block(*main);
   for (const auto& part : run.evaluation->parts)
     if (&part != main) out += fold(fmt::format("The {} part", part.part), part_block(part), false);
@@ -184,7 +213,7 @@ std::string baselines_section(const Run& run) {
 }
 
 std::string predictions_section(const Run& run) {
-  if (run.predictions.empty()) return not_evaluated(run);
+  if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
   std::vector<std::string> plots;
   const uint64_t labels = run.predictions[0].label_count;
   const auto names = run.label_names(labels);
@@ -198,7 +227,7 @@ std::string predictions_section(const Run& run) {
 }
 
 std::string errors_section(const Run& run, const RunScreen& screen) {
-  if (run.predictions.empty()) return not_evaluated(run);
+  if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
   if (!screen.facts || !screen.has_same_samples)
     return note(
         "Left out: which genes a sample removes is in the screen, and the one that this "

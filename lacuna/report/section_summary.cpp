@@ -4,21 +4,23 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <span>
 
 #include "lacuna/core/text.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
+#include "lacuna/report/svg.h"
 
 namespace lacuna::report {
 namespace {
 
 // ---- words
 
-std::string with_interval(const Estimate& estimate) {
+std::string with_interval(const Estimate& estimate, const std::string& interval) {
   if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high))
     return correlation(estimate.value);
-  return fmt::format("{} (95% bootstrap interval {} to {})", correlation(estimate.value),
+  return fmt::format("{} ({} {} to {})", correlation(estimate.value), interval,
                      correlation(estimate.low), correlation(estimate.high));
 }
 
@@ -42,7 +44,8 @@ std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvalu
       "On the {} part{} ({} measured samples), what the model predicts for '{}' correlates with "
       "what was measured at Pearson {}.",
       part.part, split.empty() ? "" : fmt::format(" of split '{}'", split),
-      with_commas(label.model.count), label.label, with_interval(label.model.pearson));
+      with_commas(label.model.count), label.label,
+      with_interval(label.model.pearson, run.evaluation->interval_words()));
   if (!std::isfinite(label.model.pearson.value))
     text = fmt::format(
         "On the {} part the correlation of what the model predicts for '{}' with what was measured "
@@ -52,7 +55,7 @@ std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvalu
   const NamedMetrics* best = best_baseline(label);
   if (!best) return text + " No baselines were evaluated beside it.";
   text += fmt::format(" The best simple baseline, {}, reaches {}.", best->name,
-                      with_interval(best->metrics.pearson));
+                      with_interval(best->metrics.pearson, "interval"));
   if (std::isfinite(label.model.pearson.value))
     text += " " + comparison(label.model.pearson, best->metrics.pearson);
   return text;
@@ -120,7 +123,29 @@ std::string run_cards(const Run& run) {
   return out;
 }
 
+Cell baseline_cell(const LabelEvaluation& label) {
+  const NamedMetrics* best = best_baseline(label);
+  if (!best) return {"none", true};
+  return {fmt::format("{} <span class=\"pale\">{}</span>", correlation(best->metrics.pearson.value),
+                      escape(best->name)),
+          true};
+}
+
+std::string labels_table(const PartEvaluation& part) {
+  std::vector<TableRow> rows;
+  for (const auto& label : part.labels)
+    rows.push_back({.cells = {text_cell(label.label),
+                              {estimate_html(label.model.pearson, true), true},
+                              {estimate_html(label.model.spearman, true), true},
+                              {estimate_html(label.model.mse, false), true},
+                              baseline_cell(label)}});
+  return table({fmt::format("{} part", part.part), "Pearson", "Spearman", "mean squared error",
+                "best baseline, Pearson"},
+               rows);
+}
+
 std::string one_run(const Run& run) {
+  constexpr size_t kLabelsInWords = 3;
   std::string out = "<div class=\"cards\">\n";
   const PartEvaluation* part = run.main_part();
   if (part && part->labels.size() == 1) out += metric_cards(*part, part->labels[0]);
@@ -129,8 +154,11 @@ std::string one_run(const Run& run) {
     return out + paragraph(fmt::format("This run was not evaluated yet: run `lacuna evaluate {}`, "
                                        "then make the report again.",
                                        run.path.string()));
-  for (const auto& label : part->labels) out += paragraph(verdict(run, *part, label));
-  return out;
+  std::string words;
+  for (const auto& label : part->labels) words += paragraph(verdict(run, *part, label));
+  if (part->labels.size() == 1) return out + words;
+  return out + labels_table(*part) +
+         fold("The same in words", words, part->labels.size() <= kLabelsInWords);
 }
 
 // ---- several runs
@@ -149,14 +177,15 @@ std::string status_html(const Run& run) {
 
 void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
   const std::string name =
-      swatch(colour) + fmt::format("<a href=\"#run{}\">{}</a>", colour, escape(run.name));
+      fmt::format("<span class=\"whole\">{}<a href=\"#run{}\" title=\"{}\">{}</a></span>",
+                  swatch(colour), colour, escape(run.name), escape(shortened(run.name, 36)));
   const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.parameters);
   const PartEvaluation* part = run.main_part();
   if (!part || part->labels.empty()) {
     rows.push_back({.cells = {{name, false},
                               {status_html(run), false},
                               text_cell(run.split()),
-                              text_cell("not evaluated yet"),
+                              {"<span class=\"whole pale\">not evaluated yet</span>", false},
                               text_cell(""),
                               {"", true},
                               {"", true},
@@ -167,22 +196,17 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
     return;
   }
   for (const auto& label : part->labels) {
-    const NamedMetrics* best = best_baseline(label);
-    rows.push_back(
-        {.cells = {{name, false},
-                   {status_html(run), false},
-                   text_cell(run.split()),
-                   text_cell(part->part),
-                   text_cell(label.label),
-                   {estimate_html(label.model.pearson, true), true},
-                   {estimate_html(label.model.spearman, true), true},
-                   {estimate_html(label.model.mse, false), true},
-                   {best ? fmt::format("{} <span class=\"pale\">{}</span>",
-                                       correlation(best->metrics.pearson.value), escape(best->name))
-                         : std::string("none"),
-                    true},
-                   epochs,
-                   parameters}});
+    rows.push_back({.cells = {{name, false},
+                              {status_html(run), false},
+                              text_cell(run.split()),
+                              text_cell(part->part),
+                              text_cell(label.label),
+                              {estimate_html(label.model.pearson, true), true},
+                              {correlation(label.model.spearman.value), true},
+                              {number(label.model.mse.value), true},
+                              baseline_cell(label),
+                              epochs,
+                              parameters}});
   }
 }
 
@@ -201,7 +225,7 @@ void add_forest_rows(const Run& run, int colour, std::vector<ForestRow>& rows) {
   }
 }
 
-std::string several_runs(const std::vector<Run>& runs) {
+std::string several_runs(std::span<const Run> runs) {
   std::vector<TableRow> rows;
   std::vector<ForestRow> forest;
   for (size_t r = 0; r < runs.size(); ++r) {
@@ -215,12 +239,12 @@ std::string several_runs(const std::vector<Run>& runs) {
     out += figure("Runs and their best baselines",
                   forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
-                  "Lines are 95% bootstrap intervals over samples.");
+                  "Lines are bootstrap intervals over samples.");
   return out;
 }
 
 std::string banner(const char* kind, const std::string& text) {
-  return fmt::format("<div class=\"banner {}\" role=\"status\">{}</div>\n", kind, escape(text));
+  return fmt::format("<div class=\"banner {}\" role=\"status\">{}</div>\n", kind, prose(text));
 }
 
 }  // namespace
@@ -269,7 +293,7 @@ std::string banners(const Run& run, bool with_name) {
   return out;
 }
 
-std::string summary_section(const std::vector<Run>& runs) {
+std::string summary_section(std::span<const Run> runs) {
   return runs.size() == 1 ? one_run(runs[0]) : several_runs(runs);
 }
 

@@ -1,6 +1,6 @@
 // The sections of a report, each a piece of HTML without its heading. What a run lacks is told in a
-// sentence where a reader would look for it; a section about something that few runs have (profile,
-// ladder) is empty where it was not measured.
+// sentence where a reader would look for it; a section that would say nothing more (predictions of a
+// run that was not evaluated, a profile that was not measured) is empty.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ namespace lacuna::report {
 std::string banners(const Run& run, bool with_name);
 
 // One run: key figures and what they mean. Several: a table, and the runs in one forest plot.
-std::string summary_section(const std::vector<Run>& runs);
+std::string summary_section(std::span<const Run> runs);
 // What was trained on what: the screens of these runs, each once. screens: [runs].
 std::string data_section(const std::vector<Run>& runs, const std::vector<RunScreen>& screens);
 // Curves; several runs are laid over each other.

@@ -35,11 +35,22 @@ std::string title_of(const std::string& text) {
   return fmt::format("<title>{}</title>", escape(text));
 }
 
+namespace {
+
+std::vector<Tick> whole_ticks(const Axis& x, int wanted) {
+  std::vector<Tick> ticks;
+  const double step = std::max(1.0, std::ceil(round_step(x.high() - x.low(), wanted)));
+  for (double value = std::ceil(x.low() / step) * step; value <= x.high(); value += step)
+    ticks.push_back({value, tick_label(value, step)});
+  return ticks;
+}
+
+}  // namespace
+
 std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, int wanted,
                    bool whole) {
   std::string out = line_between(frame.left, frame.bottom, frame.right, frame.bottom, "axis");
-  for (const auto& tick : x.ticks(wanted)) {
-    if (whole && tick.value != std::round(tick.value)) continue;
+  for (const auto& tick : whole ? whole_ticks(x, wanted) : x.ticks(wanted)) {
     const double at = x.pixel(tick.value);
     out += line_between(at, frame.bottom, at, frame.bottom + 4, "axis");
     out += text_at(at, frame.bottom + 17, "tm", tick.label);

@@ -1,0 +1,171 @@
+#include "lacuna/report/run_files.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "lacuna/core/testing.h"
+#include "lacuna/store/npy.h"
+
+namespace lacuna::report {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kRun = R"({"format": "lacuna.run", "version": 1, "status": "finished",
+  "command": "lacuna train c.yaml", "parameters": 12, "message": null,
+  "screen": {"path": "demo", "fingerprint": {"genes": "0123456789abcdef"}, "samples": 100}})";
+constexpr const char* kStep = R"({"kind":"step","epoch":0,"step":50,"loss":0.5,"lr":1e-3})";
+
+fs::path write_run(const fs::path& path, const std::string& metrics = std::string(kStep) + "\n") {
+  fs::create_directories(path);
+  write_file(path / "run.json", kRun);
+  write_file(path / "config.yaml", "screen: demo\nsplit: 'pair'\n");
+  write_file(path / "metrics.jsonl", metrics);
+  return path;
+}
+
+TEST(RunFiles, ReadsWhatIsThereAndLeavesEmptyWhatIsNot) {
+  const TemporaryDirectory folder;
+  const auto run = read_run(write_run(folder / "first"));
+  EXPECT_EQ(run.name, "first");
+  EXPECT_TRUE(run.is_finished());
+  EXPECT_EQ(run.parameters, 12u);
+  EXPECT_EQ(run.samples, 100u);
+  EXPECT_EQ(run.genes, 0u);
+  EXPECT_EQ(run.split(), "pair");
+  ASSERT_EQ(run.steps.size(), 1u);
+  EXPECT_EQ(run.steps[0].loss, 0.5);
+  EXPECT_TRUE(std::isnan(run.steps[0].samples_per_s));
+  EXPECT_FALSE(run.evaluation || run.profile || run.ladder);
+  EXPECT_THAT(run.notes, IsEmpty());
+  EXPECT_EQ(run.main_part(), nullptr);
+  EXPECT_EQ(read_run(folder / "first/").name, "first");
+}
+
+TEST(RunFiles, NullIsNotDefinedAndPartsKeepTheirOrder) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run");
+  write_file(path / "evaluation.json", R"({"format": "lacuna.evaluation", "version": 1,
+    "split": "gene", "checkpoint": "best_mse", "parts": {
+    "validation": {"samples": 3, "labels": {}},
+    "test": {"samples": 5, "labels": {"b": {"model": {"count": 4, "pearson": null, "mse": 0.5,
+      "interval": {"pearson": null, "mse": [0.25, 0.75]}}, "baselines": {"mean": {"count": 4}}},
+      "a": {"model": {"count": 4}}}}}})");
+  const auto run = read_run(path);
+  EXPECT_EQ(run.split(), "gene");
+  const PartEvaluation* part = run.main_part();
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->part, "test");
+  const Metrics& model = part->labels[0].model;
+  EXPECT_TRUE(std::isnan(model.pearson.value) && std::isnan(model.pearson.low));
+  EXPECT_EQ(model.mse.high, 0.75);
+  EXPECT_EQ(part->labels[0].baselines[0].name, "mean");
+  EXPECT_THAT(run.label_names(2), ElementsAre("b", "a"));
+  EXPECT_THAT(run.label_names(3), ElementsAre("label 1", "label 2", "label 3"));
+}
+
+TEST(RunFiles, ATornLastLineIsToldAndLeftOut) {
+  const TemporaryDirectory folder;
+  const std::string whole = std::string(kStep) + "\n";
+  for (const std::string torn : {R"({"kind":"step","ep)", "{\"kind\":\"step\"}\n", "\xff\xfe"}) {
+    const auto run = read_run(write_run(folder / "run", whole + torn));
+    EXPECT_EQ(run.steps.size(), 1u);
+    ASSERT_EQ(run.notes.size(), 1u) << torn;
+    EXPECT_THAT(run.notes[0], HasSubstr("line 2"));
+  }
+  write_run(folder / "run", whole + "{torn\n" + whole);
+  EXPECT_ERROR(read_run(folder / "run"), "line 2 of");
+}
+
+TEST(RunFiles, WhatAResumedRunLogsAgainReplacesWhatItLoggedBefore) {
+  const auto step = [](int step, double loss) {
+    return fmt::format("{{\"kind\":\"step\",\"epoch\":0,\"step\":{},\"loss\":{}}}\n", step, loss);
+  };
+  const std::string epoch = R"({"kind":"epoch","epoch":0,"step":30,"train_loss":9})"
+                            "\n";
+  const TemporaryDirectory folder;
+  const auto run = read_run(write_run(
+      folder / "run", step(10, 1) + step(20, 2) + step(30, 3) + epoch + step(20, 4) + step(30, 5)));
+  ASSERT_EQ(run.steps.size(), 3u);
+  EXPECT_EQ(run.steps[1].loss, 4);
+  EXPECT_EQ(run.steps[2].loss, 5);
+  EXPECT_THAT(run.epochs, IsEmpty());  // the epoch that was thrown back was not completed again
+}
+
+TEST(RunFiles, PredictionsMustBelongTogether) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run");
+  fs::create_directories(path / "predictions");
+  const auto write = [&](const std::string& name, const Array& array) {
+    write_npy(path / "predictions" / name, array);
+  };
+  write("test.sample.npy", Array::from<uint32_t>({7, 9}));
+  write("test.predicted.npy", Array::from<float>({1, 2, 3, 4}, {2, 2}));
+  write("test.measured.npy", Array::from<float>({5, 6, 7, 8}, {2, 2}));
+  const auto run = read_run(path);
+  ASSERT_EQ(run.predictions.size(), 1u);
+  EXPECT_THAT(run.predictions[0].sample, ElementsAre(7, 9));
+  EXPECT_EQ(run.predictions[0].predicted_at(1, 0), 3);
+  EXPECT_EQ(run.predictions[0].measured_at(0, 1), 6);
+  write("test.measured.npy", Array::from<float>({5, 6}, {2, 1}));
+  EXPECT_ERROR(read_run(path), "do not belong together");
+  fs::remove(path / "predictions/test.measured.npy");
+  EXPECT_ERROR(read_run(path), "test.measured.npy");
+}
+
+TEST(RunFiles, ADamagedFileIsNamedWithTheRemedy) {
+  const TemporaryDirectory folder;
+  EXPECT_ERROR(read_run(folder / "nothing"), "is not a directory");
+  fs::create_directories(folder / "empty");
+  EXPECT_ERROR(read_run(folder / "empty"), "has no run.json");
+
+  const fs::path path = write_run(folder / "run");
+  struct Case {
+    const char *file, *text, *words;
+  };
+  for (
+      const Case& damaged :
+      {Case{"run.json", "{", "run.json is damaged"},
+       {"run.json", R"({"format": "lacuna.screen", "version": 1})", "says format 'lacuna.screen'"},
+       {"run.json", R"({"format": "lacuna.run", "version": 2})", "newer Lacuna"},
+       {"run.json", R"({"format": "lacuna.run", "version": 1, "status": 7})",
+        "run.json is damaged"},
+       {"evaluation.json", R"({"format": "lacuna.evaluation", "version": 1, "parts": 3})",
+        "lacuna evaluate"},
+       {"evaluation.json",
+        R"({"format": "lacuna.evaluation", "version": 1, "parts": {"test": {"labels": {"a": {"model": {"pearson": "x"}}}}}})",
+        "evaluation.json is damaged"},
+       {"profile.json", "[]", "profile.json is damaged"},
+       {"ladder.json", R"({"format": "lacuna.ladder", "version": 1, "rungs": [{}]})",
+        "ladder.json is damaged"}}) {
+    write_run(path);
+    const bool was_there = fs::exists(path / damaged.file);
+    write_file(path / damaged.file, damaged.text);
+    EXPECT_ERROR(read_run(path), damaged.words);
+    if (!was_there) fs::remove(path / damaged.file);
+  }
+}
+
+TEST(RunFiles, RunsOfOneNameAreToldApart) {
+  const TemporaryDirectory folder;
+  const auto runs = read_runs(
+      {write_run(folder / "a/last"), write_run(folder / "b/last"), write_run(folder / "c/other")});
+  EXPECT_EQ(runs[0].name, "a/last");
+  EXPECT_EQ(runs[1].name, "b/last");
+  EXPECT_EQ(runs[2].name, "other");
+  EXPECT_ERROR(read_runs({folder / "a/last", folder / "a/../a/last"}), "named twice");
+
+  write_run(folder / "grid/2");  // a folder of runs stands for them
+  write_run(folder / "grid/1");
+  write_file(folder / "grid/summary.json", "{}");
+  const auto grid = read_runs({folder / "grid"});
+  ASSERT_EQ(grid.size(), 2u);
+  EXPECT_EQ(grid[0].name, "1");
+  EXPECT_EQ(grid[1].name, "2");
+}
+
+}  // namespace
+}  // namespace lacuna::report

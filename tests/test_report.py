@@ -1,0 +1,282 @@
+"""lacuna report: run directories of every kind become a page that a browser opens without a complaint."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+import browser
+from program import fail, succeed
+from run_files import make_run, metrics
+
+HOSTILE = "</title><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">&amp;'\"`"
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "screen"
+    succeed("generate", "screen", path, "--size", "small", "--samples", "3000", "--seed", "1")
+    succeed("split", path, "--name", "random", "--by", "random", "--seed", "1")
+    return path
+
+
+def report(out, *runs, **options):
+    succeed("report", *runs, "--out", out, **options)
+    return out.read_text()
+
+
+def text_of(page):
+    """The words of a page, as one line."""
+    body = re.sub(r"<(style|script).*?</\1>", " ", page, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", body)))
+
+
+def sections(page):
+    return re.findall(r'<section id="(\w+)">', page)
+
+
+def expect_quiet(out, tmp_path, script=""):
+    """The document after loading; the console stayed empty."""
+    document, console = browser.opened(out, tmp_path / "profile", script)
+    assert console == []
+    return document
+
+
+def test_one_run_has_every_section(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, profile=True, ladder=True)
+    page = report(tmp_path / "report.html", run)
+    assert sections(page) == ["summary", "data", "training", "baselines", "predictions", "errors", "profile", "ladder",
+                              "config"]
+    words = text_of(page)
+    evaluation = json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["label"]
+    assert f"{evaluation['model']['pearson']:.3f}" in words
+    for name, values in evaluation["baselines"].items():
+        assert name in words and ("not defined" if values["pearson"] is None else f"{values['pearson']:.3f}") in words
+    assert "lacuna train configs/demo.yaml --set train.seed=1" in words  # how to run it again
+    assert "width: 64" in words  # the resolved config
+    assert "Backward takes the most" in words and "disk:u8" in words and "copies of the graph" in words
+    assert "stopped" not in words and "not evaluated" not in words
+
+
+def test_nothing_is_fetched_from_outside(screen, tmp_path):
+    page = report(tmp_path / "report.html", make_run(tmp_path / "run", screen))
+    assert "Content-Security-Policy" in page and "default-src 'none'" in page
+    for word in ["http:", "https:", "src=", "url(", "@import", "<link", "<iframe"]:
+        assert word not in page.replace("http://www.w3.org/2000/svg", ""), word
+
+
+def test_numbers_agree_with_numpy(screen, tmp_path):
+    """Errors by gene, from the files alone: the first row of the table, its count and its means."""
+    run = make_run(tmp_path / "run", screen)
+    page = report(tmp_path / "report.html", run)
+    load = lambda name: np.load(run / "predictions" / f"test.{name}.npy")
+    error = (load("predicted").astype(float) - load("measured"))[:, 0]
+    removed, ptr = np.load(screen / "samples" / "removed.npy"), np.load(screen / "samples" / "ptr.npy")
+    names = (screen / "nodes" / "gene.txt").read_text().splitlines()
+    of_gene = {}
+    for sample, value in zip(load("sample"), error):
+        for gene in set(removed[ptr[sample]:ptr[sample + 1]]):
+            of_gene.setdefault(names[gene], []).append(value)
+    worst = max((gene for gene in of_gene if len(of_gene[gene]) >= 5), key=lambda gene: np.mean(np.abs(of_gene[gene])))
+    table = page[page.index("Largest errors by gene"):]
+    row = [text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", table, re.DOTALL)[:4]]
+    assert row[:2] == [worst, str(len(of_gene[worst]))]
+    assert float(row[2]) == pytest.approx(np.mean(np.abs(of_gene[worst])), rel=1e-3)
+    assert float(row[3]) == pytest.approx(np.mean(of_gene[worst]), rel=1e-3, abs=1e-6)
+    # The density holds every sample of the part, but for those said to lie outside.
+    figure = page[page.index("test part</figcaption>"):]
+    figure = figure[:figure.index("</figure>")]
+    cells = [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) samples</title></rect>", figure)]
+    outside = re.search(r"(\d+) of them outside", figure)
+    assert sum(cells) + (int(outside[1]) if outside else 0) == len(error)
+
+
+def test_several_runs_side_by_side(screen, tmp_path):
+    runs = [make_run(tmp_path / f"seed-{i}", screen, seed=i, quality=0.4 + 0.05 * i) for i in range(9)]
+    stopped = make_run(tmp_path / "stopped", screen, status="stopped", evaluated=False, epochs=2)
+    page = report(tmp_path / "report.html", *runs, stopped)
+    assert sections(page) == ["summary", "data", "training", "runs"]
+    assert page.count('class="run"') == 10
+    loss = page[page.index("<figcaption>Training loss"):]
+    loss = loss[:loss.index("</figure>")]
+    assert [html.unescape(n) for n in re.findall(r'data-n="(.*?)"', loss)] == [f"seed-{i}" for i in range(9)] + ["stopped"]
+    words = text_of(page)
+    assert "Run 'stopped' was stopped" in words and "not evaluated yet" in words
+    assert words.count("Label 'gene_interaction'") == 1  # one screen, shown once
+
+
+def test_a_run_without_validation(screen, tmp_path):
+    page = report(tmp_path / "report.html", make_run(tmp_path / "run", screen, validation=False))
+    words = text_of(page)
+    assert "has no validation part" in words and "Validation Pearson" not in words
+    assert "Training loss" in words and "test part" in words
+
+
+def test_a_stopped_run_says_so_first(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, status="stopped", message="SIGTERM", evaluated=False, epochs=3)
+    page = report(tmp_path / "report.html", run)
+    banner = page.index('class="banner warn"')
+    assert banner < page.index("<section")
+    words = text_of(page)
+    assert "was stopped at step 120 of epoch 3" in words and "SIGTERM" in words
+    assert "was not evaluated yet" in words and "predictions" not in sections(page)
+
+
+@pytest.mark.parametrize("status, words", [("failed", "failed at step 40 of epoch 1. It said: the loss is NaN"),
+                                           ("running", "had not ended"), ("odd", "has status 'odd'")])
+def test_a_run_that_did_not_finish(screen, tmp_path, status, words):
+    run = make_run(tmp_path / "run", screen, status=status, message="the loss is NaN", evaluated=False, epochs=1)
+    assert words in text_of(report(tmp_path / "report.html", run))
+
+
+def test_a_run_that_has_logged_nothing(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, status="failed", evaluated=False, epochs=0)
+    (run / "metrics.jsonl").unlink()
+    (run / "config.yaml").unlink()
+    words = text_of(report(tmp_path / "report.html", run))
+    assert "has logged no step yet" in words and "no config.yaml" in words
+
+
+def test_a_torn_last_line_is_told(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, epochs=2)
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"kind":"step","epoch":2,"st')
+    assert "metrics.jsonl (line 83) is torn" in text_of(report(tmp_path / "report.html", run))
+
+
+def test_metrics_that_are_not_defined(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    evaluation["parts"]["test"]["labels"]["label"]["model"] = metrics(np.full(5, np.nan), np.full(5, np.nan))
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    np.save(run / "predictions" / "test.measured.npy",
+            np.full_like(np.load(run / "predictions" / "test.measured.npy"), np.nan))
+    page = report(tmp_path / "report.html", run)
+    assert "not defined" in text_of(page)
+    assert not re.search(r"\b(nan|inf)\b", text_of(page), re.IGNORECASE)
+
+
+def test_several_labels(screen, tmp_path):
+    labels = ("fitness", "growth", "a<b>")
+    page = report(tmp_path / "report.html", make_run(tmp_path / "run", screen, labels=labels))
+    pearson = page[page.index("<figcaption>Validation Pearson"):]
+    assert tuple(html.unescape(n) for n in re.findall(r'data-n="(.*?)"', pearson[:pearson.index("</figure>")])) == labels
+    for label in labels:
+        assert f"'{label}' on the test part" in text_of(page)
+        assert f"'{label}', test part" in text_of(page)
+
+
+def test_a_screen_that_is_gone_and_one_that_has_changed(screen, tmp_path):
+    gone = make_run(tmp_path / "gone", screen, screen_name="moved/away")
+    page = report(tmp_path / "gone.html", gone)
+    words = text_of(page)
+    assert "'moved/away' is not there any more" in words and "3,000" in words
+    assert "Left out" in words and "Predicted against measured" in words
+
+    changed = make_run(tmp_path / "changed", screen)
+    contents = json.loads((changed / "run.json").read_text())
+    contents["screen"]["fingerprint"]["genes"] = "0" * 16
+    (changed / "run.json").write_text(json.dumps(contents))
+    words = text_of(report(tmp_path / "changed.html", changed))
+    assert "has changed since this run (its genes)" in words and "Left out" in words
+
+
+def test_a_screen_is_found_from_the_folders_above_the_run(screen, tmp_path):
+    run = make_run(screen.parent / "runs" / "deep" / tmp_path.name, screen, screen_name=screen.name)
+    assert "Largest errors by gene" in report(tmp_path / "report.html", run, cwd=tmp_path)
+
+
+def test_wrong_calls_are_told(screen, tmp_path):
+    assert "is not a directory" in fail("report", tmp_path / "nothing")
+    assert "has no run.json" in fail("report", screen)
+    assert "RUN" in fail("report", code=2)
+    run = make_run(tmp_path / "run", screen)
+    assert "no-such-folder" in fail("report", run, "--out", tmp_path / "no-such-folder" / "report.html")
+    (run / "evaluation.json").write_text("{")
+    assert "evaluation.json" in fail("report", run, "--out", tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_long_run_stays_small(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, epochs=30, steps_per_epoch=1000)
+    page = report(tmp_path / "report.html", run)
+    longest = max(len(xs.split()) for xs in re.findall(r'data-x="([^"]*)" data-y', page))
+    assert 500 < longest <= 1000
+    assert len(page) < 600_000
+
+
+# ---- in a browser
+
+def test_the_console_is_heard(tmp_path):
+    """What the tests below rely on: an error and a refused resource reach us."""
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><html><body><script>noSuchFunction()</script></body></html>")
+    _, console = browser.opened(page, tmp_path / "profile")
+    assert any("noSuchFunction" in line for line in console)
+
+
+@pytest.mark.parametrize("kind", ["one", "many", "no validation", "stopped", "several labels"])
+def test_opens_without_a_console_error(screen, tmp_path, kind):
+    options = {"one": {"profile": True, "ladder": True}, "no validation": {"validation": False},
+               "stopped": {"status": "stopped", "evaluated": False, "epochs": 2},
+               "several labels": {"labels": ("a", "b", "c")}}.get(kind, {})
+    runs = [make_run(tmp_path / f"run-{i}", screen, seed=i, **options) for i in range(3 if kind == "many" else 1)]
+    out = tmp_path / "report.html"
+    report(out, *runs)
+    document = expect_quiet(out, tmp_path)
+    plots = document.count('<svg class="plot')
+    assert plots >= 4 and document.count("<figcaption") >= plots
+    assert ('class="banner' in document) == (kind == "stopped")
+
+
+def test_values_show_on_hover_and_the_theme_changes(screen, tmp_path):
+    out = tmp_path / "report.html"
+    report(out, make_run(tmp_path / "run", screen, profile=True))
+    script = """
+      var said = [];
+      function hover(mark) {
+        var box = mark.getBoundingClientRect();
+        mark.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: box.left + box.width / 2,
+                                                            clientY: box.top + box.height / 2}));
+        var tip = document.getElementById('tip');
+        said.push(tip.hidden ? 'hidden' : tip.textContent);
+      }
+      hover(document.querySelector('#data svg.plot rect.bar'));
+      hover(document.querySelector('#training svg.plot'));
+      hover(document.querySelector('#baselines svg.plot circle'));
+      hover(document.querySelector('#predictions svg.plot rect'));
+      hover(document.querySelector('h2'));
+      var colour = function () { return getComputedStyle(document.body).color; };
+      var before = colour();
+      document.getElementById('theme').click();
+      var after = colour();
+      document.getElementById('theme').click();
+      said.push(before !== after && before === colour() ? 'changes' : 'stays');
+      document.body.setAttribute('data-said', JSON.stringify(said));
+    """
+    document = expect_quiet(out, tmp_path, script)
+    said = json.loads(html.unescape(re.search(r'data-said="([^"]*)"', document)[1]))
+    assert re.search(r" to .*: \d+ samples", said[0])
+    assert re.search(r"^step \d+.*logged steps: 0\.\d+.*mean of the epoch: 0\.\d+", said[1])
+    assert re.search(r"^model: Pearson 0\.\d+ \(interval", said[2])
+    assert re.search(r"^measured .*, predicted .*: \d+ samples", said[3])
+    assert said[4:] == ["hidden", "changes"]
+
+
+def test_hostile_names_are_only_text(screen, tmp_path):
+    """Names of the run, of labels, of baselines, and a message and a config that try to be HTML."""
+    run = make_run(tmp_path / "x<img src=x onerror=alert(1)>", screen, labels=(HOSTILE,), status="failed",
+                   message=HOSTILE, profile=True, ladder=True)
+    for name, old in [("evaluation.json", "ridge_pairs"), ("profile.json", "optimiser"), ("ladder.json", "worker")]:
+        contents = (run / name).read_text()
+        assert old in contents
+        (run / name).write_text(contents.replace(old, json.dumps(HOSTILE)[1:-1]))
+    out = tmp_path / "report.html"
+    plain = make_run(tmp_path / "plain", screen)
+    for runs in [[run], [run, plain]]:
+        page = report(out, *runs)
+        assert "<img" not in page and page.count("<script") == 1
+        document = expect_quiet(out, tmp_path)
+        assert "<title>broken" not in document and HOSTILE in text_of(document)

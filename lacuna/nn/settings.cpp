@@ -3,37 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/nearest.h"
 
 namespace lacuna {
 namespace {
 
-// How many letters must be changed, added or dropped to turn one word into the other.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 [[noreturn]] void throw_unknown(const std::string& key, const YAML::Node& known) {
   const std::string last = key.substr(key.rfind('.') + 1);
-  std::string nearest;
-  for (const auto& entry : known) {
-    const auto name = entry.first.as<std::string>();
-    if (nearest.empty() || distance(last, name) < distance(last, nearest)) nearest = name;
-  }
-  throw Error("there is no setting '{}'; did you mean '{}'?", key, nearest);
+  std::vector<std::string> names;
+  for (const auto& entry : known) names.push_back(entry.first.as<std::string>());
+  throw Error("there is no setting '{}'; did you mean '{}'?", key, nearest_word(last, names));
 }
 
 }  // namespace

@@ -32,13 +32,6 @@ constexpr std::array<Description, 10> kDescriptions = {{{"|u1", DType::u8},
                                                         {"|b1", DType::u8},
                                                         {"<u2", DType::bf16}}};
 
-std::string_view description_of(DType dtype) {
-  for (const auto& entry : kDescriptions)
-    if (entry.dtype == dtype) return entry.npy;
-  LACUNA_ASSERT(false);
-  return {};
-}
-
 // For messages: a header may hold anything, and a message is one line.
 std::string printable(std::string_view text) {
   std::string out;
@@ -220,14 +213,30 @@ Array parse_npy(const MappedFile& mapped) {
   return Array(dtype, std::move(header.shape), bytes.data() + layout.data, mapped.owner());
 }
 
-// Long enough for any number of rows, so that the header of a growing file can be written last.
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
 std::string make_header(DType dtype, const Shape& shape) {
+  return npy_header(npy_description(dtype), shape);
+}
+
+}  // namespace
+
+std::string_view npy_description(DType dtype) {
+  for (const auto& entry : kDescriptions)
+    if (entry.dtype == dtype) return entry.npy;
+  LACUNA_ASSERT(false);
+  return {};
+}
+
+std::string npy_header(std::string_view description, const Shape& shape) {
   std::string extents;
   for (const uint64_t extent : shape) extents += fmt::format("{}, ", extent);
   if (shape.size() > 1) extents.resize(extents.size() - 2);
   if (shape.size() == 1) extents.pop_back();  // "(3,)" is a tuple, "(3)" is not
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 description_of(dtype), extents);
+                                 description, extents);
   const size_t start = kMagic.size() + 4;
   const size_t growth = shape.empty() ? 0 : 20 - std::to_string(shape[0]).size();
   const size_t total =
@@ -239,12 +248,6 @@ std::string make_header(DType dtype, const Shape& shape) {
   header += {'\x01', '\x00', char(text.size() & 0xff), char(text.size() >> 8)};
   return header + text;
 }
-
-std::span<const std::byte> as_bytes(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
-}  // namespace
 
 Array read_npy(const fs::path& path) {
   const MappedFile file(path);

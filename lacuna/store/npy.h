@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lacuna/core/array.h"
 #include "lacuna/core/file.h"
@@ -22,6 +23,12 @@ Array read_npy(const fs::path& path);
 // Data starts at a multiple of 64 bytes. Written and flushed to the disk; returns the XXH3 of the
 // whole file.
 uint64_t write_npy(const fs::path& path, const Array& array);
+
+// The bytes before the elements, a multiple of 64 of them, and the same number for every number of
+// rows: the header of a growing file can be written last. description: NumPy's name of the element
+// type, "<f4".
+std::string npy_header(std::string_view description, const Shape& shape);
+std::string_view npy_description(DType dtype);
 
 // An array whose first dimension is not known before the last row is written; for what does not fit
 // in memory.

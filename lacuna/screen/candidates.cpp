@@ -1,0 +1,143 @@
+#include "lacuna/screen/candidates.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/nearest.h"
+
+namespace lacuna {
+namespace {
+
+// Some genes that every sample removes, and one or two of the others.
+class Combinations : public Candidates {
+ public:
+  Combinations(std::span<const uint32_t> given, uint32_t chosen, uint32_t gene_count)
+      : given_(given.begin(), given.end()), chosen_(chosen) {
+    for (uint32_t gene = 0; gene < gene_count; ++gene)
+      if (std::find(given.begin(), given.end(), gene) == given.end()) others_.push_back(gene);
+    const uint64_t n = others_.size();
+    size_ = chosen == 1 ? n : n * (n - (n > 0)) / 2;
+    widest_ = uint32_t(given.size()) + chosen;
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    if (done_ == size_) return false;
+    ++done_;
+    genes = given_;
+    genes.push_back(others_[first_]);
+    if (chosen_ == 1) {
+      ++first_;
+      return true;
+    }
+    genes.push_back(others_[second_]);
+    if (++second_ == others_.size()) second_ = ++first_ + 1;
+    return true;
+  }
+
+ private:
+  std::vector<uint32_t> given_, others_;
+  uint32_t chosen_;                // of the others: 1 or 2
+  size_t first_ = 0, second_ = 1;  // places in others_ of the next sample
+  uint64_t done_ = 0;
+};
+
+class ListedSamples : public Candidates {
+ public:
+  ListedSamples(const fs::path& path, const Names& names) : path_(path), names_(names) {
+    if (fs::exists(path) && !fs::is_regular_file(path))
+      throw Error("{}: not a regular file; it is read twice, so write the samples into one",
+                  path.string());
+    open();
+    std::vector<uint32_t> genes;
+    while (next(genes)) {
+      ++size_;
+      widest_ = std::max(widest_, uint32_t(genes.size()));
+    }
+    if (size_ == 0) throw Error("{}: no samples; write one a line, by gene names", path.string());
+    open();
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    while (std::getline(file_, text_)) {
+      ++line_;
+      if (read_line(genes)) return true;
+    }
+    if (file_.bad()) throw_errno(path_.string(), "cannot read");
+    return false;
+  }
+
+ private:
+  void open() {
+    file_ = std::ifstream(path_);
+    if (!file_) throw_errno(path_.string(), "cannot open");
+    line_ = 0;
+  }
+
+  // False for a line that holds no sample.
+  bool read_line(std::vector<uint32_t>& genes) {
+    genes.clear();
+    std::string_view rest = text_;
+    if (line_ == 1 && rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // byte order mark
+    bool is_wild_type = false, is_sample = false;
+    while (const auto word = next_word(rest)) {
+      is_sample = true;
+      if (*word == "-" && !names_.find("-")) {
+        is_wild_type = true;
+        continue;
+      }
+      const uint32_t gene = find_gene(names_, *word, where());
+      if (std::find(genes.begin(), genes.end(), gene) == genes.end()) genes.push_back(gene);
+    }
+    if (is_wild_type && !genes.empty())
+      throw Error("{}: '-' means that nothing is removed, but there are genes beside it", where());
+    return is_sample;
+  }
+
+  static std::optional<std::string_view> next_word(std::string_view& rest) {
+    constexpr std::string_view kSeparators = ", \t\r";
+    rest.remove_prefix(std::min(rest.find_first_not_of(kSeparators), rest.size()));
+    if (rest.empty() || rest.front() == '#') return {};
+    std::string_view word = rest.substr(0, rest.find_first_of(kSeparators));
+    rest.remove_prefix(word.size());
+    if (word.size() > 2 && word.front() == '"' && word.back() == '"')
+      word = word.substr(1, word.size() - 2);
+    return word;
+  }
+
+  std::string where() const { return fmt::format("{}:{}", path_.string(), line_); }
+
+  fs::path path_;
+  const Names& names_;
+  std::ifstream file_;
+  std::string text_;
+  uint64_t line_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Candidates> all_pairs(uint32_t gene_count) {
+  return std::make_unique<Combinations>(std::span<const uint32_t>(), 2, gene_count);
+}
+
+std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, uint32_t gene_count) {
+  if (given.empty() || given.size() > 2)
+    throw Error("all triples with {} genes: name one gene or two", given.size());
+  if (given.size() == 2 && given[0] == given[1])
+    throw Error("all triples with a gene that is named twice: name one gene or two different ones");
+  return std::make_unique<Combinations>(given, 3 - uint32_t(given.size()), gene_count);
+}
+
+std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names) {
+  return std::make_unique<ListedSamples>(file, names);
+}
+
+uint32_t find_gene(const Names& names, std::string_view name, const std::string& where) {
+  if (const auto gene = names.find(name)) return *gene;
+  throw Error("{}: there is no gene '{}'; did you mean '{}'?", where, name,
+              nearest_word(name, names.all()));
+}
+
+}  // namespace lacuna

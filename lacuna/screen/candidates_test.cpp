@@ -1,0 +1,94 @@
+#include "lacuna/screen/candidates.h"
+
+#include <gtest/gtest.h>
+
+#include "lacuna/core/testing.h"
+
+namespace lacuna {
+namespace {
+
+using Samples = std::vector<std::vector<uint32_t>>;
+
+Samples all_of(Candidates& candidates) {
+  Samples samples;
+  std::vector<uint32_t> genes;
+  while (candidates.next(genes)) samples.push_back(genes);
+  EXPECT_EQ(samples.size(), candidates.size());
+  EXPECT_FALSE(candidates.next(genes)) << "the end stays the end";
+  size_t widest = 0;
+  for (const auto& sample : samples) widest = std::max(widest, sample.size());
+  if (!samples.empty()) {
+    EXPECT_EQ(widest, candidates.widest());
+  }
+  return samples;
+}
+
+const Names& names() {
+  static const Names genes({"YAL001C", "YAL002W", "YBR001C", "HO"});
+  return genes;
+}
+
+Samples read(const std::string& text) {
+  const TemporaryDirectory folder;
+  write_file(folder / "samples.csv", text);
+  return all_of(*listed_samples(folder / "samples.csv", names()));
+}
+
+std::string error_in(const std::string& text) {
+  return error_of([&] { read(text); });
+}
+
+TEST(Candidates, AllPairs) {
+  for (const uint32_t genes : {0u, 1u, 2u, 3u, 17u}) {
+    Samples expected;
+    for (uint32_t a = 0; a < genes; ++a)
+      for (uint32_t b = a + 1; b < genes; ++b) expected.push_back({a, b});
+    EXPECT_EQ(all_of(*all_pairs(genes)), expected) << genes;
+  }
+  EXPECT_EQ(all_pairs(6607)->size(), 21'822'921u);
+}
+
+TEST(Candidates, AllTriplesWithOneGeneOrTwo) {
+  for (const uint32_t genes : {3u, 4u, 11u})
+    for (uint32_t given = 0; given < genes; ++given) {
+      Samples expected;
+      for (uint32_t a = 0; a < genes; ++a)
+        for (uint32_t b = a + 1; b < genes; ++b)
+          if (a != given && b != given) expected.push_back({given, a, b});
+      EXPECT_EQ(all_of(*all_triples_with({{given}}, genes)), expected);
+    }
+  EXPECT_EQ(all_of(*all_triples_with({{3, 1}}, 5)), (Samples{{3, 1, 0}, {3, 1, 2}, {3, 1, 4}}));
+  EXPECT_TRUE(all_of(*all_triples_with({{0, 1}}, 2)).empty());
+  EXPECT_TRUE(all_of(*all_triples_with({{0}}, 1)).empty());
+  EXPECT_ERROR(all_triples_with({}, 5), "one gene or two");
+  EXPECT_ERROR(all_triples_with({{1, 2, 3}}, 5), "one gene or two");
+  EXPECT_ERROR(all_triples_with({{1, 1}}, 5), "twice");
+}
+
+TEST(Candidates, ListedInAFile) {
+  EXPECT_EQ(read("YAL001C,HO\n"
+                 "YAL002W\tYBR001C\n"
+                 "HO YAL001C  YAL002W\n"
+                 "\n"
+                 "# a comment\n"
+                 "  # another\n"
+                 "-\n"
+                 "\"HO\", \"YBR001C\" # why not\r\n"
+                 "HO HO\n"
+                 "YBR001C"),
+            (Samples{{0, 3}, {1, 2}, {3, 0, 1}, {}, {3, 2}, {3}, {2}}));
+  EXPECT_EQ(read("\xef\xbb\xbfHO\n"), (Samples{{3}}));
+}
+
+TEST(Candidates, MistakesAreNamedWithTheirLine) {
+  EXPECT_EQ(error_in("HO\n\nyal02w HO\n").substr(error_in("x").find("samples.csv")),
+            "samples.csv:3: there is no gene 'yal02w'; did you mean 'YAL002W'?");
+  EXPECT_NE(error_in("HO -\n").find(":1: '-' means"), std::string::npos);
+  EXPECT_NE(error_in("# nothing\n\n").find("no samples"), std::string::npos);
+  EXPECT_ERROR(listed_samples("/nowhere/samples", names()), "/nowhere/samples");
+  const TemporaryDirectory folder;
+  EXPECT_ERROR(listed_samples(folder.path(), names()), "not a regular file");
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -120,7 +120,7 @@ std::string histogram(const Histogram& data) {
           : Axis::exactly(data.edges.front(), data.edges.back(), frame.left, frame.right);
   const Axis y = Axis::covering(0, double(std::max<uint64_t>(1, most)), frame.bottom, frame.top);
   std::string out = svg_open(frame.width, frame.height);
-  out += y_axis(frame, y, data.y_label);
+  out += y_axis(frame, y, data.y_label, true);
   for (size_t i = 0; i < data.counts.size(); ++i) {
     if (data.counts[i] == 0) continue;
     const double from = x.pixel(data.edges[i]), to = x.pixel(data.edges[i + 1]);

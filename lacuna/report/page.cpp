@@ -196,6 +196,7 @@ constexpr const char* kScript = R"js(
   }
   function showLines(svg, event) {
     var lines = linesOf(svg), box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal;
+    var ends = svg.dataset.y.split(' ');
     var x = (event.clientX - box.left) / box.width * view.width;
     var y = (event.clientY - box.top) / box.height * view.height;
     var at = lines.map(function (line) {
@@ -204,7 +205,7 @@ constexpr const char* kScript = R"js(
     });
     var closest = at.reduce(function (a, b) { return b.away < a.away ? b : a; });
     var here = closest.line.px[closest.i];
-    svg.cross.setAttribute('d', 'M' + here + ' 26V246');
+    svg.cross.setAttribute('d', 'M' + here + ' ' + ends[2] + 'V' + ends[3]);
     at = at.filter(function (one) {
       var px = one.line.px;
       return here > px[0] - 6 && here < px[px.length - 1] + 6;

@@ -115,7 +115,7 @@ std::string bar_chart(const BarChart& chart) {
     const double y = top + row_height * double(r);
     out += row_name(y + row_height / 2, row.name, false);
     for (size_t g = 0; g < row.values.size(); ++g) {
-      if (!std::isfinite(row.values[g])) continue;
+      if (!std::isfinite(row.values[g]) || row.values[g] == 0) continue;
       const double zero = x.pixel(0), end = x.pixel(row.values[g]);
       const std::string group = chart.groups.size() > 1 ? ", " + chart.groups[g] : "";
       out += fmt::format(

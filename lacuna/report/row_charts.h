@@ -27,7 +27,7 @@ std::string forest_plot(const ForestPlot& plot);
 // Horizontal bars: rows of one bar a group.
 struct BarRow {
   std::string name;
-  std::vector<double> values;  // [groups]; not finite: no bar
+  std::vector<double> values;  // [groups]; zero or not finite: no bar
   std::string note;            // in the words shown on hover
 };
 struct BarChart {

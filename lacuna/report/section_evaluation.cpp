@@ -153,9 +153,9 @@ std::string group_table(const std::string& what, const GroupErrors& errors) {
   std::vector<TableRow> rows;
   const double largest = errors.worst.empty() ? 1 : errors.worst[0].mean_absolute;
   for (const auto& group : errors.worst) {
-    const std::string bar = fmt::format(
-        "<span class=\"cellbar\"><i style=\"width:{:.1f}%\"></i></span>{}",
-        largest > 0 ? 100 * group.mean_absolute / largest : 0.0, number(group.mean_absolute));
+    const std::string bar =
+        fmt::format("<span class=\"cellbar\"><i style=\"width:{:.1f}%\"></i></span>{:#.4g}",
+                    largest > 0 ? 100 * group.mean_absolute / largest : 0.0, group.mean_absolute);
     rows.push_back({.cells = {text_cell(group.name),
                               count_cell(group.count),
                               {bar, true},

@@ -37,10 +37,10 @@ std::string title_of(const std::string& text) {
 
 namespace {
 
-std::vector<Tick> whole_ticks(const Axis& x, int wanted) {
+std::vector<Tick> whole_ticks(const Axis& axis, int wanted) {
   std::vector<Tick> ticks;
-  const double step = std::max(1.0, std::ceil(round_step(x.high() - x.low(), wanted)));
-  for (double value = std::ceil(x.low() / step) * step; value <= x.high(); value += step)
+  const double step = std::max(1.0, std::ceil(round_step(axis.high() - axis.low(), wanted)));
+  for (double value = std::ceil(axis.low() / step) * step; value <= axis.high(); value += step)
     ticks.push_back({value, tick_label(value, step)});
   return ticks;
 }
@@ -58,9 +58,9 @@ std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, 
   return out + text_at((frame.left + frame.right) / 2, frame.bottom + 36, "tm", label) + "\n";
 }
 
-std::string y_axis(const Frame& frame, const Axis& y, const std::string& label) {
+std::string y_axis(const Frame& frame, const Axis& y, const std::string& label, bool whole) {
   std::string out;
-  for (const auto& tick : y.ticks(6)) {
+  for (const auto& tick : whole ? whole_ticks(y, 6) : y.ticks(6)) {
     const double at = y.pixel(tick.value);
     out += line_between(frame.left, at, frame.right, at, "grid");
     out += text_at(frame.left - 7, at + 4, "te", tick.label);

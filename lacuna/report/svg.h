@@ -27,7 +27,7 @@ struct Frame {
 std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, int wanted = 6,
                    bool whole = false);
 // Grid lines, their values on the left, the label above them.
-std::string y_axis(const Frame& frame, const Axis& y, const std::string& label);
+std::string y_axis(const Frame& frame, const Axis& y, const std::string& label, bool whole = false);
 // For the page's script: " data-NAME="low high from to is_log"".
 std::string axis_data(const char* name, const Axis& axis);
 

@@ -1,0 +1,48 @@
+#include "lacuna/train/prediction_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lacuna/core/testing.h"
+
+namespace lacuna {
+namespace {
+
+const Names& genes() {
+  static const Names names({"YAL001C", "B,\"1\"", "HO"});
+  return names;
+}
+
+TEST(PredictionFile, Csv) {
+  const TemporaryDirectory folder;
+  const fs::path path = folder / "p.csv";
+  const auto file = create_prediction_file(path, {genes(), {"fitness", "a,b"}, 4, 2});
+  file->add(std::vector<uint32_t>{2, 0}, std::vector<float>{0.1f, -2});
+  file->add(std::vector<uint32_t>{1}, std::vector<float>{1e-20f, 1.f / 3});
+  file->add({}, std::vector<float>{std::nanf(""), 1024.5f});
+  EXPECT_FALSE(fs::exists(path));
+  file->close();
+  EXPECT_EQ(read_text(path),
+            "gene_1,gene_2,fitness,\"a,b\"\n"
+            "HO,YAL001C,0.1,-2\n"
+            "\"B,\"\"1\"\"\",,1e-20,0.33333334\n"
+            ",,nan,1024.5\n");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(PredictionFile, NothingIsLeftWithoutClose) {
+  const TemporaryDirectory folder;
+  for (const char* name : {"p.csv", "p.npz"})
+    create_prediction_file(folder / name, {genes(), {"fitness"}, 1, 2})
+        ->add(std::vector<uint32_t>{0, 1}, std::vector<float>{1});
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+TEST(PredictionFile, RefusesOtherEndings) {
+  EXPECT_ERROR(check_prediction_path("out.txt"), "ends in .csv or .npz, not 'out.txt'");
+  EXPECT_ERROR(check_prediction_path("out"), "ends in .csv or .npz");
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -37,4 +37,10 @@ if(TARGET lacuna_torch)
   foreach(folder ${torch_folders})
     lacuna_add_tests(${folder} lacuna_torch)
   endforeach()
+  # The example of docs/add-a-model.md: the tests of nn make it by name and train it a step.
+  target_sources(nn_test PRIVATE ${CMAKE_SOURCE_DIR}/examples/lost_neighbours.cpp)
+  # What tests/test_oracle.py compares with models written anew in Python.
+  add_executable(model_probe tests/oracle/probe.cpp)
+  target_link_libraries(model_probe PRIVATE lacuna lacuna_torch)
+  set_target_properties(model_probe PROPERTIES JOB_POOL_COMPILE torch)
 endif()

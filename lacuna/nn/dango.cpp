@@ -19,6 +19,7 @@ zero_weight: 0.1      # of places without an edge in the reconstruction
 ramp_epochs: 10       # epochs over which the reconstruction's share of the loss falls from 1 to 0.5
 )";
 constexpr int64_t kLocalHeads = 4;
+const bool known = add_model<Dango>("dango");
 
 }  // namespace
 
@@ -43,7 +44,7 @@ Dango::Dango(YAML::Node node, const GeneGraph& graph, int64_t label_count) : gra
   sage2_ = register_module("sage2", std::make_shared<Sage>(networks, width));
   rows_ = register_module("rows", std::make_shared<GraphDense>(networks, width, graph.genes()));
   score_hidden_ = register_module("score_hidden", std::make_shared<Dense>(width, width));
-  score_ = register_module("score", std::make_shared<Dense>(width, 1));
+  score_ = register_module("score", std::make_shared<Dense>(width, 1, kScoreStd));
   local_ = register_module("local", std::make_shared<LocalHead>(width, kLocalHeads, label_count));
   for (int64_t t = 0; t < networks; ++t) edges_.push_back(graph.edges(t));
 }

@@ -3,16 +3,18 @@
 //
 //   per network   h1 = relu(SAGE1(table)), h2 = relu(SAGE2(h1)),
 //                 SAGE(x) = W_l mean(in-neighbours of x) + b + W_r x
-//   meta          softmax over networks of a shared two-layer scorer, weighted sum of h2
+//   meta          softmax over networks of a shared scorer (Linear, relu, Linear), weighted sum of
+//                 h2
 //   prediction    the local head (heads.h, 4 heads) on the meta embeddings of the removed genes
 //
 // Loss: alpha * reconstruction + (1 - alpha) * loss of the predictions (its config takes log-cosh);
-// alpha goes from 1 to 0.5 over the first 10 epochs. Reconstruction: Linear(H, N) of every h2 row
-// should give the row of the adjacency (1 where there is an edge from that gene), squared error,
+// alpha goes from 1 to 0.5 over the first 10 epochs. Reconstruction: Linear(H, N) of every h2 row v
+// should give row v of the adjacency (1 at place u where there is an edge u -> v), squared error,
 // weight 1 on edges and `zero_weight` elsewhere, mean over all N * N places and over networks.
 //
 // The N * N places are never formed: the sum of squares over all of them is the elementwise product
-// of two H + 1 by H + 1 matrices, and the edges, which are few, correct it.
+// of two H + 1 by H + 1 matrices, and the edges, which are few, correct it. It computes in the dtype
+// of its parameters, bf16 or not: the wild type alone, once a step, is little work.
 #pragma once
 
 #include <memory>

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/scope.h"
-#include "lacuna/nn/heads.h"
 #include "lacuna/nn/settings.h"
 
 namespace lacuna {
@@ -14,6 +13,7 @@ name: mlp
 width: 64
 dropout: 0.1
 )";
+const bool known = add_model<GeneMlp>("mlp");
 
 }  // namespace
 
@@ -21,7 +21,7 @@ GeneMlp::GeneMlp(YAML::Node node, const GeneGraph& graph, int64_t label_count) {
   complete(node, kDefaults, "model");
   const Settings settings(node, "model");
   const int64_t width = settings.count("width", 1);
-  dropout_ = settings.number("dropout", 0);
+  dropout_ = settings.number("dropout", 0, 1);
   table_ = register_parameter("table", at::randn({graph.genes(), width}) * 0.1);
   first_ = register_module("first", std::make_shared<Dense>(width, width));
   second_ = register_module("second", std::make_shared<Dense>(width, width));

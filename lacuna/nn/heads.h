@@ -11,11 +11,6 @@
 
 namespace lacuna {
 
-// Heads that give a score start with weights of this spread, so that first predictions lie near the
-// mean label. (The published model starts at 1.41, the Kaiming value for one output, and spends its
-// first epoch shrinking it.)
-inline constexpr double kScoreStd = 0.02;
-
 // Softmax-weighted sum over the kept genes: x [N, B, H], keep [N, B] bool -> [B, H]; 0 where no
 // gene is kept. Sums are taken in f32 or wider.
 class Pool : public torch::nn::Module {

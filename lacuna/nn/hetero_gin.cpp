@@ -22,6 +22,7 @@ metabolism: false     # reactions and metabolites take part in every layer
 savings: true         # false: the plain form, which gives the same numbers more slowly
 )";
 constexpr int64_t kLocalHeads = 8;
+const bool known = add_model<HeteroGin>("hetero_gin");
 
 }  // namespace
 
@@ -29,12 +30,14 @@ HeteroGin::HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_coun
   complete(node, kDefaults, "model");
   const Settings settings(node, "model");
   width_ = settings.count("width", 2);
-  dropout_ = settings.number("dropout", 0);
+  dropout_ = settings.number("dropout", 0, 1);
   savings_ = settings.flag("savings");
-  norm_kind_ = norm_kind_from_name(settings.text("norm"));
-  output_ = output_from_name(settings.text("output"));
+  norm_kind_ = norm_kind_from_name(settings.choice("norm", {"layer", "batch_graph"}));
+  output_ = output_from_name(settings.choice("output", {"average", "gate", "global", "local"}));
   add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
-  add_layers(settings.count("layers", 1), settings.text("merge"), settings.flag("metabolism"));
+  add_layers(settings.count("layers", 1),
+             settings.choice("merge", {"sum", "mean", "attention", "pairwise"}),
+             settings.flag("metabolism"));
   add_heads(label_count);
 }
 
@@ -67,7 +70,8 @@ void HeteroGin::add_layers(int64_t count, const std::string& merge, bool metabol
       layer->metabolism = layer->register_module(
           "metabolism", std::make_shared<Metabolism>(graph_, width_, norm_kind_));
     layer->merge = layer->register_module(
-        "merge", make_merge(merge, graphs + metabolism, width_, norm_kind_, savings_));
+        "merge",
+        make_merge(merge, graphs + metabolism, width_, norm_kind_, graph_.device(), savings_));
     layers_.push_back(layer);
   }
 }

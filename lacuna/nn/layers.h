@@ -14,6 +14,11 @@
 
 namespace lacuna {
 
+// Linears that give a score start with weights of this spread, so that first predictions lie near
+// the mean label and first weights of a softmax near each other. (The published models start at
+// 1.41, the Kaiming value for one output, and spend their first epoch shrinking it.)
+inline constexpr double kScoreStd = 0.02;
+
 // y = x W + b over the last dimension: x [.., in] -> [.., out].
 class Dense : public torch::nn::Module {
  public:

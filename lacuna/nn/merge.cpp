@@ -50,7 +50,8 @@ class AttentionMerge : public Merge {
 
 class PairwiseMerge : public Merge {
  public:
-  PairwiseMerge(int64_t graphs, int64_t width, NormKind norm, bool savings) : savings_(savings) {
+  PairwiseMerge(int64_t graphs, int64_t width, NormKind norm, at::Device device, bool savings)
+      : savings_(savings) {
     std::vector<int64_t> first, second;
     for (int64_t i = 0; i < graphs; ++i)
       for (int64_t j = i; j < graphs; ++j) {
@@ -58,13 +59,13 @@ class PairwiseMerge : public Merge {
         second.push_back(j);
       }
     const int64_t pairs = int64_t(first.size());
-    first_ = register_buffer("first", at::tensor(first));
-    second_ = register_buffer("second", at::tensor(second));
+    first_ = at::tensor(first).to(device);
+    second_ = at::tensor(second).to(device);
     hidden_ =
         register_module("hidden", std::make_shared<GraphDense>(pairs, 2 * width, kPairHidden));
     out_ = register_module("out", std::make_shared<GraphDense>(pairs, kPairHidden, width));
     score_hidden_ = register_module("score_hidden", std::make_shared<Dense>(width, kScoreHidden));
-    score_ = register_module("score", std::make_shared<Dense>(kScoreHidden, 1));
+    score_ = register_module("score", std::make_shared<Dense>(kScoreHidden, 1, kScoreStd));
     norm_ = register_module("norm", std::make_shared<Norm>(norm, width));
   }
 
@@ -96,7 +97,7 @@ class PairwiseMerge : public Merge {
   }
 
   bool savings_;
-  at::Tensor first_, second_;  // [P]
+  at::Tensor first_, second_;  // [P], no buffers: a change of dtype must not reach them
   std::shared_ptr<GraphDense> hidden_, out_;
   std::shared_ptr<Dense> score_hidden_, score_;
   std::shared_ptr<Norm> norm_;
@@ -105,11 +106,12 @@ class PairwiseMerge : public Merge {
 }  // namespace
 
 std::shared_ptr<Merge> make_merge(const std::string& kind, int64_t graphs, int64_t width,
-                                  NormKind norm, bool savings) {
+                                  NormKind norm, at::Device device, bool savings) {
   if (kind == "sum") return std::make_shared<SumMerge>();
   if (kind == "mean") return std::make_shared<MeanMerge>();
   if (kind == "attention") return std::make_shared<AttentionMerge>(graphs, width);
-  if (kind == "pairwise") return std::make_shared<PairwiseMerge>(graphs, width, norm, savings);
+  if (kind == "pairwise")
+    return std::make_shared<PairwiseMerge>(graphs, width, norm, device, savings);
   throw Error("unknown merge '{}'; there are sum, mean, attention and pairwise", kind);
 }
 

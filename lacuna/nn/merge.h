@@ -25,9 +25,10 @@ class Merge : public torch::nn::Module {
   virtual at::Tensor forward(const at::Tensor& y) = 0;
 };
 
-// kind: sum, mean, attention or pairwise; throws Error for another. savings: false for the plain
-// form of pairwise, without blocks and with [y_i, y_j] formed (the same numbers to rounding).
+// kind: sum, mean, attention or pairwise; throws Error for another. device: where y will be.
+// savings: false for the plain form of pairwise, without blocks and with [y_i, y_j] formed (the
+// same numbers to rounding).
 std::shared_ptr<Merge> make_merge(const std::string& kind, int64_t graphs, int64_t width,
-                                  NormKind norm, bool savings = true);
+                                  NormKind norm, at::Device device, bool savings = true);
 
 }  // namespace lacuna

@@ -4,28 +4,23 @@
 #include <fmt/ranges.h>
 
 #include "lacuna/core/error.h"
-#include "lacuna/nn/dango.h"
-#include "lacuna/nn/gene_mlp.h"
-#include "lacuna/nn/hetero_gin.h"
 
 namespace lacuna {
 namespace {
 
-using Maker = std::shared_ptr<Model> (*)(YAML::Node, const GeneGraph&, int64_t label_count);
-
-template <class Kind>
-std::shared_ptr<Model> make(YAML::Node settings, const GeneGraph& graph, int64_t label_count) {
-  return std::make_shared<Kind>(settings, graph, label_count);
+// In a function, so that it is there before the first model of any file asks for it.
+std::map<std::string, ModelMaker>& known_models() {
+  static std::map<std::string, ModelMaker> models;
+  return models;
 }
 
-// The models that there are: a line each.
-const std::map<std::string, Maker> kModels = {
-    {"dango", make<Dango>},
-    {"hetero_gin", make<HeteroGin>},
-    {"mlp", make<GeneMlp>},
-};
-
 }  // namespace
+
+bool add_model(const std::string& name, ModelMaker maker) {
+  const bool is_new = known_models().emplace(name, maker).second;
+  LACUNA_ASSERT(is_new);
+  return true;
+}
 
 at::Tensor Model::total_loss(const at::Tensor& prediction_loss, int64_t) { return prediction_loss; }
 
@@ -40,8 +35,8 @@ std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, i
   if (!settings["name"])
     throw Error("the model has no name; there are: {}", fmt::join(model_names(), ", "));
   const auto name = settings["name"].as<std::string>();
-  const auto found = kModels.find(name);
-  if (found == kModels.end())
+  const auto found = known_models().find(name);
+  if (found == known_models().end())
     throw Error("there is no model '{}'; there are: {}", name, fmt::join(model_names(), ", "));
   at::manual_seed(seed);
   auto model = found->second(settings, graph, label_count);
@@ -51,7 +46,7 @@ std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, i
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
-  for (const auto& [name, maker] : kModels) names.push_back(name);
+  for (const auto& [name, maker] : known_models()) names.push_back(name);
   return names;
 }
 

@@ -1,8 +1,8 @@
 // What every model of a screen is: a module that turns the removed genes of a batch into
 // predictions.
 //
-// A model lives on one device with its graph. Adding one is a file with a class, and a line in
-// model.cpp (docs/add-a-model.md).
+// A model lives on one device with its graph. Adding one is a file with a class, and in it a line
+// with add_model() (docs/add-a-model.md).
 #pragma once
 
 #include <torch/nn/module.h>
@@ -47,6 +47,18 @@ class Model : public torch::nn::Module {
  private:
   std::optional<at::ScalarType> dtype_;
 };
+
+// Makes a model known by name. A line in the file of the model, outside of every function:
+//   const bool known = add_model<Dango>("dango");
+using ModelMaker = std::shared_ptr<Model> (*)(YAML::Node settings, const GeneGraph& graph,
+                                              int64_t label_count);
+bool add_model(const std::string& name, ModelMaker maker);
+template <class Kind>
+bool add_model(const std::string& name) {
+  return add_model(name, [](YAML::Node settings, const GeneGraph& graph, int64_t label_count) {
+    return std::shared_ptr<Model>(std::make_shared<Kind>(settings, graph, label_count));
+  });
+}
 
 // Makes the model that `settings` ask for (their key `name`), on the graph's device, with weights
 // drawn from `seed` (the same on every device). The settings that were left out are added. Throws

@@ -70,10 +70,12 @@ int64_t Settings::count(const char* key, int64_t least) const {
   return value;
 }
 
-double Settings::number(const char* key, double least) const {
+double Settings::number(const char* key, double least, double most) const {
   const auto value = read<double>(key, "a number");
   if (!(value >= least))
     throw Error("setting '{}' is {}, but must be at least {}", full(key), value, least);
+  if (value > most)
+    throw Error("setting '{}' is {}, but must be at most {}", full(key), value, most);
   return value;
 }
 

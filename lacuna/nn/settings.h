@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ class Settings {
   bool flag(const char* key) const;
   std::vector<std::string> list(const char* key) const;
   int64_t count(const char* key, int64_t least) const;
-  double number(const char* key, double least) const;
+  double number(const char* key, double least,
+                double most = std::numeric_limits<double>::infinity()) const;
   std::string choice(const char* key, const std::vector<std::string>& choices) const;
 
  private:

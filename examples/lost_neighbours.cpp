@@ -1,0 +1,53 @@
+// A model of one's own, in one file (docs/add-a-model.md): what genes lose when neighbours go.
+//
+//   h       gelu(mean over a gene's kept in-neighbours of their vectors), mean over all genes and
+//           networks
+//   score   Linear(h of the wild type - h of the sample)
+#include <ATen/ATen.h>
+
+#include "lacuna/nn/layers.h"
+#include "lacuna/nn/model.h"
+#include "lacuna/nn/settings.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kDefaults = R"(
+name: lost_neighbours
+width: 32
+)";
+
+class LostNeighbours : public Model {
+ public:
+  LostNeighbours(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
+    complete(node, kDefaults, "model");
+    const int64_t width = Settings(node, "model").count("width", 1);
+    table_ = register_parameter("table", at::randn({graph.genes(), width}) * 0.1);
+    score_ = register_module("score", std::make_shared<Dense>(width, label_count, kScoreStd));
+  }
+
+  at::Tensor forward(const ModelInput& input) override {
+    const int64_t batch = input.batch();
+    const auto h = pool(with_wild_type(input));  // [B + 1, H], the wild type last
+    return score_->forward(h.narrow(0, batch, 1) - h.narrow(0, 0, batch));
+  }
+
+  std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override {
+    return {{"genes", table_}, {"pooled", pool(input)}};
+  }
+
+ private:
+  at::Tensor pool(const ModelInput& input) {
+    const auto x = cast(table_).unsqueeze(1).expand({-1, input.batch(), -1});  // [N, B, H]
+    return wide(at::gelu(graph_.mean(x.contiguous(), input))).mean({0, 1});    // [T, N, B, H]
+  }
+
+  GeneGraph graph_;
+  at::Tensor table_;  // [N, H]
+  std::shared_ptr<Dense> score_;
+};
+
+const bool known = add_model<LostNeighbours>("lost_neighbours");
+
+}  // namespace
+}  // namespace lacuna

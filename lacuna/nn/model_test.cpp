@@ -1,0 +1,355 @@
+// Properties of the models; that their numbers are right is tests/test_oracle.py's to say.
+#include "lacuna/nn/model.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/optim/sgd.h>
+
+#include "lacuna/core/random.h"
+#include "lacuna/core/testing.h"
+#include "lacuna/graph/generate_graph.h"
+#include "lacuna/nn/recompute.h"
+
+namespace lacuna {
+namespace {
+
+// Tensors are tiny, and idle threads would wait at full speed.
+const bool one_thread = (at::set_num_threads(1), true);
+
+constexpr int64_t kGenes = 40;  // of a tiny graph
+constexpr int64_t kWidth = 16;
+
+GeneGraph tiny_graph(uint64_t seed) {
+  HeteroGraph graph = generate_graph(GraphSize::tiny, seed);
+  Random random(seed, 1);
+  std::vector<float> features(size_t(kGenes * 3));
+  for (float& value : features) value = float(random.normal());
+  graph.add_feature("gene", "given", Array::from(features, {uint64_t(kGenes), 3}));
+  return GeneGraph(graph, at::kCPU);
+}
+
+using SampleSets = std::vector<std::vector<int32_t>>;
+
+ModelInput to_input(const SampleSets& samples) {
+  std::vector<int32_t> removed, ptr = {0};
+  for (const auto& sample : samples) {
+    removed.insert(removed.end(), sample.begin(), sample.end());
+    ptr.push_back(int32_t(removed.size()));
+  }
+  return make_input(removed, ptr);
+}
+
+// Samples that remove nobody, one gene, one gene twice, all genes; then sixteen usual ones, so that
+// the rows of a pairwise merge do not fit one block.
+SampleSets odd_and_usual(uint64_t seed) {
+  std::vector<int32_t> everyone;
+  for (int32_t gene = 0; gene < kGenes; ++gene) everyone.push_back(gene);
+  SampleSets samples = {{}, {5}, {7, 3, 7}, everyone};
+  Random random(seed, 2);
+  const auto gene = [&] { return int32_t(random.below(kGenes)); };
+  for (int i = 0; i < 16; ++i) samples.push_back({gene(), gene(), gene()});
+  return samples;
+}
+
+// In f64, every parameter moved away from its special first value (0, 1, 0.01).
+std::shared_ptr<Model> shaken(const std::string& settings, const GeneGraph& graph, uint64_t seed,
+                              int64_t labels = 1) {
+  const auto model = make_model(YAML::Load(settings), graph, labels, seed);
+  model->to(at::kDouble);
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : model->parameters()) parameter.add_(at::randn_like(parameter), 0.1);
+  return model;
+}
+
+double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).norm().item<double>() / (1e-6 + b.norm().item<double>());
+}
+
+// Predictions, then the gradient of every parameter.
+std::vector<at::Tensor> compute(Model& model, const ModelInput& input) {
+  model.zero_grad();
+  const auto prediction = model.forward(input);
+  const auto target = at::linspace(-1, 1, prediction.numel(), prediction.options());
+  const auto loss = (prediction - target.view_as(prediction)).square().mean();
+  model.total_loss(loss, /*epoch=*/5).backward();
+  std::vector<at::Tensor> results = {prediction.detach()};
+  for (const auto& parameter : model.parameters())
+    results.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+  return results;
+}
+
+// ---- sizes
+TEST(Model, ParameterCountAtYeastSize) {
+  const GeneGraph graph(generate_graph(GraphSize::yeast, 1), at::kCPU);
+  const auto model = make_model(YAML::Load("{name: hetero_gin, merge: pairwise}"), graph, 1, 1);
+  EXPECT_EQ(model->parameter_count(), 1'781'187);
+}
+
+TEST(Model, ParameterCountsAreWhatTheSettingsSay) {
+  const GeneGraph graph = tiny_graph(1);
+  const int64_t G = graph.type_count(), H = 24, N = kGenes, L = 2;
+  const auto linear = [](int64_t in, int64_t out) { return in * out + out; };
+  const int64_t mlp = 4 * linear(H, H) + 2 * H;
+  const int64_t global =
+      linear(H, H / 2) + linear(H / 2, 1) + linear(H, H) + linear(H, H) + linear(H, L);
+  const int64_t local = linear(H, H) + 2 * (4 * linear(H, H) + 1) + linear(H, L);
+  const int64_t rest = N * H + 2 * linear(H, H) + 2 * H + 3 * G * (1 + mlp);
+  const auto count = [&](const std::string& settings) {
+    const std::string text = "{width: 24, " + settings + "}";
+    return make_model(YAML::Load(text), graph, L, 1)->parameter_count();
+  };
+  const auto pairwise = [&](int64_t graphs) {
+    return graphs * (graphs + 1) / 2 * (linear(2 * H, 32) + linear(32, H)) + linear(H, 32) +
+           linear(32, 1) + 2 * H;
+  };
+  EXPECT_EQ(count("name: hetero_gin"), rest + global + local);
+  EXPECT_EQ(count("name: hetero_gin, merge: mean"), rest + global + local);
+  EXPECT_EQ(count("name: hetero_gin, norm: batch_graph"), rest + global + local);
+  EXPECT_EQ(count("name: hetero_gin, merge: attention"),
+            rest + global + local + 3 * (G * H + 4 * linear(H, H)));
+  EXPECT_EQ(count("name: hetero_gin, merge: pairwise"), rest + global + local + 3 * pairwise(G));
+  EXPECT_EQ(count("name: hetero_gin, output: global"), rest + global);
+  EXPECT_EQ(count("name: hetero_gin, output: local"), rest + local);
+  EXPECT_EQ(count("name: hetero_gin, output: gate"),
+            rest + global + local + linear(2, H) + linear(H, 2));
+  EXPECT_EQ(count("name: hetero_gin, features: beside"), rest + global + local + linear(3, H));
+  EXPECT_EQ(count("name: hetero_gin, features: instead"),
+            rest + global + local + linear(3, H) - N * H);
+  EXPECT_EQ(
+      count("name: hetero_gin, merge: pairwise, metabolism: true"),
+      rest + global + local + 3 * (H + linear(H, H) + linear(2 * H, H) + mlp + pairwise(G + 1)));
+  EXPECT_EQ(count("name: dango"), N * H + 2 * G * (linear(H, H) + H * H) + G * linear(H, N) +
+                                      linear(H, H) + linear(H, 1) + local);
+  EXPECT_EQ(count("name: mlp"), N * H + 2 * linear(H, H) + linear(H, L));
+}
+
+TEST(Model, WeightsComeFromTheSeed) {
+  const GeneGraph graph = tiny_graph(1);
+  const auto weights = [&](uint64_t seed) {
+    return make_model(YAML::Load("{name: hetero_gin, merge: pairwise}"), graph, 1, seed)
+        ->named_parameters();
+  };
+  const auto a = weights(1), b = weights(1), c = weights(2);
+  for (const auto& one : a) EXPECT_TRUE(one.value().equal(b[one.key()])) << one.key();
+  EXPECT_FALSE(a["table"].equal(c["table"]));
+  // Kaiming, fan out; what gives one score starts small.
+  EXPECT_NEAR(a["layer0.mlp.dense0.weight"].std().item<double>(), std::sqrt(2.0 / 64), 0.01);
+  EXPECT_NEAR(a["table"].std().item<double>(), 0.02, 0.002);
+  EXPECT_NEAR(a["layer1.merge.hidden.weight"].std().item<double>(), std::sqrt(2.0 / 32), 0.01);
+  for (const auto& one : a) {
+    if (one.key().ends_with("score.weight") || one.key() == "pool.gate.weight") {
+      EXPECT_LT(one.value().abs().max().item<double>(), 0.12) << one.key();
+    }
+  }
+}
+
+// ---- the exact savings
+TEST(HeteroGin, SavingsGiveTheNumbersOfThePlainForm) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const GeneGraph graph = tiny_graph(seed);
+  const ModelInput input = to_input(odd_and_usual(seed));
+  for (const std::string merge : {"sum", "mean", "attention", "pairwise"})
+    for (const std::string norm : {"layer", "batch_graph"})
+      for (const std::string others :
+           {"output: average, metabolism: true", "output: gate, features: beside",
+            "output: global, features: instead", "output: local"}) {
+        const std::string settings =
+            "{name: hetero_gin, width: 16, layers: 2, dropout: 0, merge: " + merge +
+            ", norm: " + norm + ", " + others;
+        SCOPED_TRACE(settings);
+        const auto saving = shaken(settings + "}", graph, seed, 2);
+        const auto plain = shaken(settings + ", savings: false}", graph, seed, 2);
+        const auto names = plain->named_parameters().keys();
+        const auto ours = compute(*saving, input), expected = compute(*plain, input);
+        ASSERT_EQ(ours.size(), expected.size());
+        for (size_t i = 0; i < ours.size(); ++i) {
+          ASSERT_TRUE(expected[i].defined() && ours[i].defined()) << names[i - 1];
+          EXPECT_LT(apart(ours[i], expected[i]), 1e-9) << (i ? names[i - 1] : "prediction");
+        }
+      }
+}
+
+TEST(Recompute, EqualsTheDirectCall) {
+  const auto weight = at::randn({6, 4}, at::kDouble).requires_grad_();
+  const auto x = at::randn({10, 6}, at::kDouble).requires_grad_();
+  int calls = 0;
+  const auto f = [&](const at::Tensor& input) {
+    ++calls;
+    return at::gelu(at::matmul(input.sin(), weight));
+  };
+  const auto direct = f(x);
+  direct.square().sum().backward();
+  const auto of_weight = weight.grad().clone(), of_x = x.grad().clone();
+  weight.mutable_grad() = x.mutable_grad() = at::Tensor();
+  calls = 0;
+  const auto result = recompute(f, x);
+  EXPECT_TRUE(result.equal(direct));
+  result.square().sum().backward();
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(weight.grad().equal(of_weight));
+  EXPECT_TRUE(x.grad().equal(of_x));
+  const at::NoGradGuard no_grad;
+  EXPECT_FALSE(recompute(f, x).requires_grad());
+}
+
+// ---- samples of all kinds
+const char* const kEveryModel[] = {
+    "{name: hetero_gin, width: 16, layers: 2, dropout: 0, metabolism: true, merge: attention}",
+    "{name: hetero_gin, width: 16, layers: 2, dropout: 0, output: gate, merge: pairwise}",
+    "{name: dango, width: 16}",
+    "{name: mlp, width: 16, dropout: 0}",
+    "{name: lost_neighbours, width: 16}",
+};
+
+TEST(Model, ASampleDoesNotSeeTheOthersOfItsBatch) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const GeneGraph graph = tiny_graph(seed);
+  const SampleSets samples = odd_and_usual(seed);
+  for (const std::string settings : kEveryModel) {
+    SCOPED_TRACE(settings);
+    const auto model = shaken(settings, graph, seed, 3);
+    const auto together = model->forward(to_input(samples));
+    ASSERT_EQ(together.sizes(), (std::vector<int64_t>{int64_t(samples.size()), 3}));
+    EXPECT_TRUE(together.isfinite().all().item<bool>());
+    for (size_t i = 0; i < 6; ++i)
+      EXPECT_LT(apart(model->forward(to_input({samples[i]}))[0], together[int64_t(i)]), 1e-9) << i;
+  }
+}
+
+TEST(Model, RepeatsAndOrderDoNotMatterAndGenesDo) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const GeneGraph graph = tiny_graph(seed);
+  for (const std::string settings : kEveryModel) {
+    SCOPED_TRACE(settings);
+    const auto model = shaken(settings, graph, seed);
+    const auto y = model->forward(to_input({{4, 9, 2}, {2, 4, 9}, {9, 2, 4, 2, 9}, {9, 2, 5}}));
+    EXPECT_LT(apart(y[1], y[0]), 1e-12);
+    EXPECT_LT(apart(y[2], y[0]), 1e-12);
+    EXPECT_GT(apart(y[3], y[0]), 1e-6);
+  }
+}
+
+TEST(HeteroGin, EmptySetsAndSetsOfOne) {
+  const GeneGraph graph = tiny_graph(3);
+  const auto local = shaken("{name: hetero_gin, width: 16, output: local, dropout: 0}", graph, 3);
+  const auto scores = local->forward(to_input({{}, {8}, {8, 8}, {8, 9}}));
+  const auto bias = local->named_parameters()["local.score.bias"];
+  EXPECT_EQ(scores[0].item<double>(), 0);
+  EXPECT_EQ(scores[1].item<double>(), bias.item<double>());  // nobody else: nothing moves
+  EXPECT_EQ(scores[2].item<double>(), bias.item<double>());
+  EXPECT_NE(scores[3].item<double>(), bias.item<double>());
+  const auto global = shaken("{name: hetero_gin, width: 16, output: global, dropout: 0}", graph, 3);
+  const auto results = global->embeddings(to_input({{}, odd_and_usual(3)[3]}));
+  EXPECT_EQ(results.at("genes").sizes(), (std::vector<int64_t>{kGenes, kWidth}));
+  EXPECT_GT(results.at("pooled")[0].norm().item<double>(), 0);
+  EXPECT_EQ(results.at("pooled")[1].norm().item<double>(), 0);  // nobody is kept
+}
+
+TEST(HeteroGin, BatchGraphCouplesTheSamplesAsDocumented) {
+  const GeneGraph graph = tiny_graph(4);
+  const std::string settings = "{name: hetero_gin, width: 16, dropout: 0, norm: batch_graph}";
+  const auto model = shaken(settings, graph, 4);
+  const auto alone = model->forward(to_input({{1, 2, 3}}));
+  EXPECT_GT(apart(model->forward(to_input({{1, 2, 3}, {4}}))[0], alone[0]), 1e-9);
+}
+
+TEST(Model, DropoutOnlyInTraining) {
+  const GeneGraph graph = tiny_graph(5);
+  const ModelInput input = to_input({{1, 2, 3}});
+  for (const std::string settings :
+       {"{name: hetero_gin, width: 16, dropout: 0.5}", "{name: mlp, width: 16, dropout: 0.5}"}) {
+    const auto model = shaken(settings, graph, 5);
+    EXPECT_FALSE(model->forward(input).equal(model->forward(input)));
+    model->eval();
+    EXPECT_TRUE(model->forward(input).equal(model->forward(input)));
+  }
+}
+
+TEST(Model, Bf16IsCloseToF32) {
+  const uint64_t seed = 9;  // how close depends on the weights
+  const GeneGraph graph = tiny_graph(seed);
+  const ModelInput input = to_input(odd_and_usual(seed));
+  for (const std::string settings : kEveryModel) {
+    SCOPED_TRACE(settings);
+    const auto model = shaken(settings, graph, seed);
+    model->to(at::kFloat);
+    const auto expected = compute(*model, input);
+    model->compute_in(at::kBFloat16);
+    const auto ours = compute(*model, input);
+    EXPECT_EQ(ours[0].scalar_type(), at::kFloat);
+    EXPECT_LT(apart(ours[0], expected[0]), 0.1);
+    double difference = 0, whole = 0;  // of all gradients together
+    for (size_t i = 1; i < ours.size(); ++i) {
+      difference += (ours[i] - expected[i]).square().sum().item<double>();
+      whole += expected[i].square().sum().item<double>();
+    }
+    EXPECT_LT(std::sqrt(difference / whole), 0.2);
+  }
+}
+
+// ---- what is refused
+TEST(Model, WrongSettingsAreNamed) {
+  const GeneGraph graph = tiny_graph(1);
+  const auto make = [&](const std::string& settings) {
+    return make_model(YAML::Load(settings), graph, 1, 1);
+  };
+  EXPECT_ERROR(make("{width: 8}"), "the model has no name; there are: dango, hetero_gin");
+  EXPECT_ERROR(make("{name: gin}"), "there is no model 'gin'; there are: dango, hetero_gin");
+  EXPECT_ERROR(make("{name: hetero_gin, with: 8}"), "'model.with'; did you mean 'width'?");
+  EXPECT_ERROR(make("{name: dango, merge: sum}"), "there is no setting 'model.merge'");
+  EXPECT_ERROR(
+      make("{name: hetero_gin, merge: max}"),
+      "setting 'model.merge' is 'max', but must be one of: sum, mean, attention, pairwise");
+  EXPECT_ERROR(make("{name: hetero_gin, norm: batch}"), "setting 'model.norm' is 'batch'");
+  EXPECT_ERROR(make("{name: hetero_gin, output: both}"), "setting 'model.output' is 'both'");
+  EXPECT_ERROR(make("{name: hetero_gin, dropout: 2}"), "setting 'model.dropout' is 2");
+  EXPECT_ERROR(make("{name: hetero_gin, layers: 0}"), "setting 'model.layers' is 0");
+  EXPECT_ERROR(make("{name: hetero_gin, width: 12}"), "width 12 is not a multiple");
+  EXPECT_ERROR(make("{name: hetero_gin, output: global, merge: attention, width: 6}"),
+               "a width that is a multiple of 4, not 6");
+}
+
+TEST(Model, WhatTheScreenLacksIsNamed) {
+  HeteroGraph bare;
+  bare.add_nodes("gene", Names(std::vector<std::string>{"A", "B"}));
+  EXPECT_ERROR(GeneGraph(bare, at::kCPU), "the screen has no gene-gene edges");
+  bare.add_edges("gene", "physical", "gene", Array::from(std::vector<uint8_t>{0, 1, 1, 0}, {2, 2}));
+  const GeneGraph graph(bare, at::kCPU);
+  EXPECT_ERROR(make_model(YAML::Load("{name: hetero_gin, metabolism: true}"), graph, 1, 1),
+               "model.metabolism is true, but the screen has no reactions");
+  EXPECT_ERROR(make_model(YAML::Load("{name: hetero_gin, features: beside}"), graph, 1, 1),
+               "model.features is 'beside', but the screen has no node features");
+}
+
+TEST(Model, DefaultsAreAddedToTheSettings) {
+  YAML::Node settings = YAML::Load("{name: dango}");
+  make_model(settings, tiny_graph(1), 1, 1);
+  EXPECT_EQ(settings["ramp_epochs"].as<int>(), 10);
+}
+
+// ---- training
+TEST(Model, AStepDownhillLowersTheLoss) {
+  const GeneGraph graph = tiny_graph(6);
+  const ModelInput input = to_input(odd_and_usual(6));
+  const auto labels = at::linspace(-1, 1, input.batch(), at::kDouble).unsqueeze(1);
+  for (const std::string settings : kEveryModel) {
+    SCOPED_TRACE(settings);
+    const auto model = shaken(settings, graph, 6);
+    const auto loss = [&] {
+      return model->total_loss((model->forward(input) - labels).square().mean(), 5);
+    };
+    torch::optim::SGD optimiser(model->parameters(), torch::optim::SGDOptions(1e-3));
+    const auto before = loss();
+    before.backward();
+    optimiser.step();
+    EXPECT_LT(loss().item<double>(), before.item<double>());
+  }
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,293 @@
+"""The models of lacuna/nn once more, the slow and obvious way: plain PyTorch and PyG, f64, no line shared with Lacuna.
+
+Written from the description of the models, not from the C++ code. Every sample gets a copy of the whole graph of its
+own, with its kept edges; every pair and every place of an adjacency is formed. What travels between the two is weights
+by name; a Linear's weight stands as [in, out], and weights of several graphs in one tensor with the graph in front.
+
+    predict(weights, screen, settings, removed) -> [B, L], what else is minimised
+"""
+
+import functools
+import json
+import pathlib
+
+import numpy
+import torch
+import torch.nn.functional as F
+from torch_geometric.nn import LayerNorm, SimpleConv
+from torch_geometric.utils import scatter, softmax, subgraph
+
+torch.set_default_dtype(torch.float64)
+
+
+# ---- the screen
+class Screen:
+    """A screen's graph, read from its files with numpy."""
+
+    def __init__(self, path, features=None):
+        path = pathlib.Path(path)
+        self.genes = len((path / "nodes/gene.txt").read_text().splitlines())
+        names = sorted(file.name.split(".")[1] for file in (path / "edges").glob("gene.*.gene.npy"))
+        self.networks = [self.edges(path, f"gene.{name}.gene") for name in names]  # alphabetical
+        self.features = None if features is None else torch.from_numpy(numpy.load(features)).double()  # [N, d]
+        self.reactions = len((path / "nodes/reaction.txt").read_text().splitlines())
+        self.metabolites = len((path / "nodes/metabolite.txt").read_text().splitlines())
+        self.rules = self.edges(path, "gene.rule.reaction")
+        self.stoichiometry = self.edges(path, "reaction.stoichiometry.metabolite")
+        values = numpy.load(path / "edges/reaction.stoichiometry.metabolite.coefficient.npy")
+        self.coefficients = torch.from_numpy(values).double()[:, None]  # [E, 1]
+
+    @staticmethod
+    def edges(path, key):
+        return torch.from_numpy(numpy.load(path / f"edges/{key}.npy").astype(numpy.int64))  # [2, E]
+
+
+class Copies:
+    """A perturbed copy of the graph for each sample, side by side: row b * N + g is gene g of sample b."""
+
+    def __init__(self, screen, removed):
+        self.count = len(removed)
+        self.keep = torch.ones(self.count, screen.genes, dtype=torch.bool)  # [B, N]
+        for keep, genes in zip(self.keep, removed):
+            keep[list(genes)] = False
+        self.networks = [
+            torch.cat([subgraph(keep, edges)[0] + b * screen.genes for b, keep in enumerate(self.keep)], 1)
+            for edges in screen.networks
+        ]
+        # A reaction is on where all of its genes are kept; its edges go with it.
+        rules, stoichiometry, coefficients, self.on = [], [], [], []
+        for b, keep in enumerate(self.keep):
+            on = torch.ones(screen.reactions, dtype=torch.bool)
+            for gene, reaction in screen.rules.T.tolist():
+                on[reaction] &= keep[gene]
+            shift = torch.tensor([[screen.genes], [screen.reactions]]) * b
+            rules.append(screen.rules[:, on[screen.rules[1]]] + shift)
+            shift = torch.tensor([[screen.reactions], [screen.metabolites]]) * b
+            stays = on[screen.stoichiometry[0]]
+            stoichiometry.append(screen.stoichiometry[:, stays] + shift)
+            coefficients.append(screen.coefficients[stays])
+            self.on.append(on)
+        self.rules, self.stoichiometry = torch.cat(rules, 1), torch.cat(stoichiometry, 1)
+        self.coefficients, self.on = torch.cat(coefficients), torch.cat(self.on)  # [E, 1], [B * R]
+
+
+copies_of = functools.cache(Copies)  # training asks for the same ones at every step
+
+
+# ---- pieces
+class Weights:
+    """The weights whose names start with `prefix`."""
+
+    def __init__(self, values, prefix=""):
+        self.values, self.prefix = values, prefix
+
+    def at(self, name):
+        return Weights(self.values, f"{self.prefix}{name}.")
+
+    def __getitem__(self, name):
+        return self.values[self.prefix + name]
+
+    def linear(self, name, x):
+        return x @ self[f"{name}.weight"] + self[f"{name}.bias"]
+
+    def linear_of(self, name, graph, x):
+        """That of one of several graphs."""
+        return x @ self[f"{name}.weight"][graph] + self[f"{name}.bias"][graph, 0]
+
+
+def normalise(kind, x, weight, bias):
+    """x [rows, H]"""
+    if kind == "layer":
+        return F.layer_norm(x, x.shape[-1:], weight, bias)
+    return LayerNorm(x.shape[-1], affine=False, mode="graph")(x) * weight + bias
+
+
+def network_mlp(w, graph, kind, x):
+    """Four Linears with GELU between, norm, GELU."""
+    for i in range(4):
+        x = w.linear_of(f"dense{i}", graph, F.gelu(x) if i else x)
+    return F.gelu(normalise(kind, x, w["norm.weight"][graph, 0], w["norm.bias"][graph, 0]))
+
+
+def attention(w, x, heads, blocked=None):
+    """Multi-head self-attention by PyTorch's own; x [tokens, rows, H]"""
+    parts = ("query", "key", "value")
+    return F.multi_head_attention_forward(
+        x, x, x, x.shape[2], heads,
+        torch.cat([w[f"{part}.weight"].T for part in parts]), torch.cat([w[f"{part}.bias"] for part in parts]),
+        None, None, False, 0.0, w["out.weight"].T, w["out.bias"], need_weights=False, attn_mask=blocked,
+    )[0]  # fmt: skip
+
+
+# ---- HeteroGin
+def merge(w, kind, norm, y):
+    """y: a list of [rows, H]"""
+    if kind == "sum":
+        return sum(y)
+    if kind == "mean":
+        return sum(y) / len(y)
+    if kind == "attention":
+        return attention(w, torch.stack(y) + w["position"][:, None], heads=4).mean(0)
+    options = []
+    for i in range(len(y)):
+        for j in range(i, len(y)):
+            hidden = F.gelu(w.linear_of("hidden", len(options), torch.cat([y[i], y[j]], 1)))
+            options.append(w.linear_of("out", len(options), hidden))
+    options = torch.stack([*options, sum(y) / len(y)])  # [options, rows, H]
+    scores = w.linear("score", F.gelu(w.linear("score_hidden", options)))
+    return normalise(norm, (options * scores.softmax(0)).sum(0), w["norm.weight"], w["norm.bias"])
+
+
+def metabolism(w, norm, screen, copies, x):
+    """x [B * N, H] -> [B * N, H]"""
+    reactions, metabolites = copies.count * screen.reactions, copies.count * screen.metabolites
+    gene, of_gene = copies.rules
+    reaction, metabolite = copies.stoichiometry
+    r = scatter(x[gene], of_gene, dim_size=reactions, reduce="mean")
+    has_genes = torch.zeros(screen.reactions, dtype=torch.bool)
+    has_genes[screen.rules[1]] = True
+    r = torch.where(has_genes.repeat(copies.count)[:, None], r, w["start"])
+    r = r * copies.on[:, None]
+    sent = copies.coefficients * w.linear("to_metabolite", r)[reaction]
+    m = scatter(sent, metabolite, dim_size=metabolites, reduce="sum")
+    heard = scatter(copies.coefficients * m[metabolite], reaction, dim_size=reactions, reduce="sum")
+    after = F.gelu(w.linear("back", torch.cat([r, heard], 1)))
+    y = scatter(after[of_gene], gene, dim_size=len(x), reduce="mean")
+    return network_mlp(w.at("mlp"), 0, norm, y)
+
+
+def encode(w, screen, settings, copies):
+    """[B * N, H]"""
+    norm = settings["norm"]
+    features = settings["features"]
+    x = torch.zeros(()) if features == "instead" else w["table"]
+    if features != "none":
+        x = x + w.linear("from_features", screen.features)
+    x = x.repeat(copies.count, 1)
+    for block in ("pre0", "pre1"):
+        x = F.gelu(normalise(norm, w.linear(block, x), w["pre_norm.weight"], w["pre_norm.bias"]))
+    neighbours = SimpleConv(aggr="sum")
+    for i in range(settings["layers"]):
+        layer = w.at(f"layer{i}")
+        y = []
+        for g, edges in enumerate(copies.networks):
+            u = neighbours(x, edges) + (1 + layer["eps"][g]) * x
+            y.append(network_mlp(layer.at("mlp"), g, norm, u))
+        if settings["metabolism"]:
+            y.append(metabolism(layer.at("metabolism"), norm, screen, copies, x))
+        x = merge(layer.at("merge"), settings["merge"], norm, y)
+    return x
+
+
+def pool(w, x, keep):
+    """Over the kept genes of each copy: x [B * N, H], keep [B, N] -> [B, H]"""
+    kept = keep.flatten().nonzero()[:, 0]
+    sample = kept // keep.shape[1]
+    x = x[kept]
+    gate = softmax(w.linear("gate", F.gelu(w.linear("gate_hidden", x))), sample, num_nodes=len(keep))
+    return scatter(gate * F.gelu(w.linear("value", x)), sample, dim_size=len(keep), reduce="sum")
+
+
+def local_head(w, states, removed, heads):
+    """states [N, H] of the wild type -> [B, L]"""
+    scores = []
+    for genes in removed:
+        genes = sorted(set(genes))
+        if not genes:
+            scores.append(torch.zeros_like(w["score.bias"]))
+            continue
+        fixed = F.gelu(w.linear("static", states[genes]))  # [k, H]
+        moved = fixed
+        if len(genes) > 1:
+            itself = torch.eye(len(genes), dtype=torch.bool)
+            for name in ("layer0", "layer1"):
+                layer = w.at(name)
+                moved = moved + layer["beta"] * attention(layer, moved[:, None], heads, itself)[:, 0]
+        scores.append(w.linear("score", (moved - fixed) ** 2).mean(0))
+    return torch.stack(scores)
+
+
+def hetero_gin(w, screen, settings, removed):
+    samples, wild_type = copies_of(screen, tuple(map(tuple, removed))), copies_of(screen, ((),))
+    states, wild_states = (encode(w, screen, settings, copies) for copies in (samples, wild_type))
+    output = settings["output"]
+    if output != "local":
+        pooling = w.at("pool")
+        difference = pool(pooling, wild_states, wild_type.keep) - pool(pooling, states, samples.keep)
+        head = w.at("global")
+        globally = head.linear("score", F.gelu(head.linear("hidden", difference)))
+    if output != "global":
+        locally = local_head(w.at("local"), wild_states, removed, heads=8)
+    if output == "global":
+        return globally
+    if output == "local":
+        return locally
+    if output == "average":
+        return (globally + locally) / 2
+    both = torch.stack([globally, locally], -1)  # [B, L, 2]
+    return (both * w.linear("gate", F.gelu(w.linear("gate_hidden", both))).softmax(-1)).sum(-1)
+
+
+# ---- the baselines
+def dango(w, screen, settings, removed):
+    """Predictions, and the reconstruction error."""
+    mean = SimpleConv(aggr="mean")
+    embeddings, errors = [], []
+    for t, edges in enumerate(screen.networks):
+        h = w["table"]
+        for name in ("sage1", "sage2"):
+            sage = w.at(name)
+            h = F.relu(sage.linear_of("left", t, mean(h, edges)) + h @ sage["right"][t])
+        embeddings.append(h)
+        adjacency = torch.zeros(screen.genes, screen.genes)  # row v: 1 where an edge u -> v is
+        adjacency[edges[1], edges[0]] = 1
+        weight = torch.where(adjacency > 0, 1.0, settings["zero_weight"])
+        errors.append((weight * (w.linear_of("rows", t, h) - adjacency) ** 2).mean())
+    embeddings = torch.stack(embeddings)  # [T, N, H]
+    scores = w.linear("score", F.relu(w.linear("score_hidden", embeddings)))
+    meta = (embeddings * scores.softmax(0)).sum(0)
+    return local_head(w.at("local"), meta, removed, heads=4), sum(errors) / len(errors)
+
+
+def gene_mlp(w, removed):
+    rows = torch.stack([w["table"][sorted(set(genes))].sum(0) for genes in removed])
+    return w.linear("score", F.gelu(w.linear("second", F.gelu(w.linear("first", rows)))))
+
+
+# ---- all of it
+DEFAULTS = {
+    "hetero_gin": dict(layers=3, merge="sum", norm="layer", output="average", features="none", metabolism=False),
+    "dango": dict(zero_weight=0.1, ramp_epochs=10),
+    "mlp": {},
+}
+
+
+def total_loss(weights, screen, settings, case):
+    """Predictions [B, L] and what is minimised, of a case as tests/oracle/probe.cpp takes it."""
+    w, name, removed = Weights(weights), settings["name"], case["removed"]
+    settings = {**DEFAULTS[name], **settings}
+    labels = torch.tensor(case["labels"])
+    reconstruction, share = 0, 0
+    if name == "hetero_gin":
+        prediction = hetero_gin(w, screen, settings, removed)
+    elif name == "dango":
+        prediction, reconstruction = dango(w, screen, settings, removed)
+        share = 1 - 0.5 * min(1, case["epoch"] / settings["ramp_epochs"])
+    else:
+        prediction = gene_mlp(w, removed)
+    difference = prediction - labels
+    loss = (difference**2).mean() if case["loss"] == "mse" else torch.log(torch.cosh(difference)).mean()
+    return prediction, share * reconstruction + (1 - share) * loss
+
+
+# ---- files
+def read_safetensors(path):
+    data = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    arrays = {}
+    for name, entry in json.loads(data[8 : 8 + length]).items():
+        if name != "__metadata__":
+            assert entry["dtype"] == "F64", (name, entry)
+            first, last = (8 + length + offset for offset in entry["data_offsets"])
+            arrays[name] = torch.frombuffer(bytearray(data[first:last]), dtype=torch.float64).reshape(entry["shape"])
+    return arrays

@@ -1,0 +1,123 @@
+"""Every model of lacuna/nn agrees with the same model written anew in plain PyTorch and PyG (tests/oracle): predictions,
+loss, the gradient of every parameter, and the weights after 20 steps of AdamW, all in f64."""
+
+import json
+import pathlib
+import random
+import secrets
+import subprocess
+import sys
+
+import numpy
+import pytest
+from program import PROGRAM, succeed
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+sys.path.append(str(pathlib.Path(__file__).parent / "oracle"))
+import plain_models  # noqa: E402
+
+PROBE = PROGRAM.parent / "model_probe"
+STEPS = 20
+
+
+def hetero_gin(**settings):
+    return dict(name="hetero_gin", width=16, layers=2, dropout=0, **settings)
+
+
+# name: settings, and what of a case differs from the usual one
+CASES = {
+    **{
+        f"{merge}-{norm}": (hetero_gin(merge=merge, norm=norm), {})
+        for merge in ("sum", "mean", "attention", "pairwise")
+        for norm in ("layer", "batch_graph")
+    },
+    **{f"output-{output}": (hetero_gin(output=output), {}) for output in ("gate", "global", "local")},
+    **{f"features-{features}": (hetero_gin(features=features), {}) for features in ("beside", "instead")},
+    "metabolism-sum": (hetero_gin(metabolism=True), {}),
+    "metabolism-pairwise": (hetero_gin(metabolism=True, merge="pairwise"), {}),
+    "metabolism-batch_graph": (hetero_gin(metabolism=True, merge="attention", norm="batch_graph"), {}),
+    "labels-average": (hetero_gin(), {"labels": 3}),
+    "labels-gate": (hetero_gin(output="gate", merge="mean"), {"labels": 3}),
+    "plain-form": (hetero_gin(metabolism=True, merge="pairwise", savings=False), {}),
+    "dango": (dict(name="dango", width=16), {"loss": "log_cosh", "epoch": 4}),
+    "dango-first": (dict(name="dango", width=16, zero_weight=0.3), {"loss": "log_cosh", "epoch": 1}),
+    "dango-last": (dict(name="dango", width=16), {"loss": "mse", "epoch": 40, "labels": 2}),
+    "mlp": (dict(name="mlp", width=16, dropout=0), {"labels": 2}),
+}
+
+
+def make_case(model, draw, loss="mse", epoch=0, labels=1):
+    """Samples of all kinds: three genes, two, one, none, many, repeats, and every gene. Enough of them that a pairwise
+    merge takes its rows in more than one block."""
+    genes = list(range(40))
+    removed = [draw.sample(genes, k) for k in (3, 3, 3, 3, 3, 3, 2, 2, 1, 0, 12)]
+    removed += [[*removed[0], removed[0][1]], draw.sample(genes, 40)]
+    values = [[draw.gauss(0, 1) for _ in range(labels)] for _ in removed]
+    return dict(model=model, removed=removed, labels=values, loss=loss, epoch=epoch, steps=STEPS)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    """What the probe was asked, and where its answers lie: one process for all cases."""
+    if not PROBE.exists():
+        pytest.skip(f"no {PROBE}; build with torch and tests")
+    seed = secrets.randbits(32)
+    draw = random.Random(seed)
+    folder = tmp_path_factory.mktemp("oracle")
+    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", draw.randrange(1000))
+    features = numpy.random.default_rng(seed).standard_normal((40, 5)).astype(numpy.float32)
+    numpy.save(folder / "features.npy", features)
+    cases = {name: make_case(model, draw, **others) for name, (model, others) in CASES.items()}
+    asked = dict(screen=str(folder / "screen"), features=str(folder / "features.npy"), cases=cases)
+    (folder / "job.yaml").write_text(json.dumps(asked))  # JSON is YAML
+    done = subprocess.run([PROBE, folder / "job.yaml", folder], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    asked["screen"] = plain_models.Screen(asked["screen"], asked["features"])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # tensors are tiny, and idle threads would wait at full speed
+    yield dict(**asked, folder=folder, seed=seed)
+    torch.set_num_threads(threads)
+
+
+def differences(ours, oracle, bound):
+    """The tensors by name that differ by more than `bound` of their norm; of one near zero, by more than 1e-12 of all of
+    them together. (Attention does not feel the bias of its keys, so the gradient of that is rounding alone.)"""
+    assert ours.keys() == oracle.keys()
+    near_zero = 1e-12 * sum(tensor.norm().item() for tensor in oracle.values())
+    found = {}
+    for name, expected in oracle.items():
+        assert ours[name].shape == expected.shape, name
+        apart = (ours[name] - expected).norm().item()
+        if not apart <= max(bound * expected.norm().item(), near_zero):
+            found[name] = (apart, expected.norm().item())
+    return found
+
+
+def part(answer, prefix):
+    return {name[len(prefix) :]: value for name, value in answer.items() if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_model_agrees_with_the_oracle(job, name):
+    case, screen = job["cases"][name], job["screen"]
+    answer = plain_models.read_safetensors(job["folder"] / f"{name}.safetensors")
+    weights = {key: value.requires_grad_() for key, value in part(answer, "weight/").items()}
+    assert len(weights) > 5
+    prediction, loss = plain_models.total_loss(weights, screen, case["model"], case)
+    loss.backward()
+    found = dict(prediction=answer["prediction"], loss=answer["loss"])
+    seed = f"seed {job['seed']}"
+    assert differences(found, dict(prediction=prediction.detach(), loss=loss.detach()), 1e-9) == {}, seed
+    assert all(weight.grad is not None for weight in weights.values()), "a weight is not used"
+    gradients = {key: value.grad.clone() for key, value in weights.items()}
+    assert differences(part(answer, "gradient/"), gradients, 1e-5) == {}, seed
+    assert sum(gradient.norm() > 1e-6 for gradient in gradients.values()) > 0.7 * len(gradients), "nothing to compare"
+
+    optimiser = torch.optim.AdamW(weights.values(), lr=1e-3, eps=1e-6)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        plain_models.total_loss(weights, screen, case["model"], case)[1].backward()
+        optimiser.step()
+    after = {key: value.detach() for key, value in weights.items()}
+    assert differences(part(answer, "after/"), after, 1e-5) == {}, seed

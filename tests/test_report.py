@@ -1,6 +1,7 @@
 """lacuna report: run directories of every kind become a page that a browser opens without a complaint."""
 
 import html
+import itertools
 import json
 import re
 
@@ -67,30 +68,74 @@ def test_nothing_is_fetched_from_outside(screen, tmp_path):
         assert word not in page.replace("http://www.w3.org/2000/svg", ""), word
 
 
-def test_numbers_agree_with_numpy(screen, tmp_path):
-    """Errors by gene, from the files alone: the first row of the table, its count and its means."""
+def part_of(page, start, end="</figure>"):
+    page = page[page.index(start):]
+    return page[:page.index(end)]
+
+
+def test_errors_by_gene_agree_with_numpy(screen, tmp_path):
+    """From the files alone: the first row of each table, its count and its means."""
     run = make_run(tmp_path / "run", screen)
     page = report(tmp_path / "report.html", run)
     load = lambda name: np.load(run / "predictions" / f"test.{name}.npy")
     error = (load("predicted").astype(float) - load("measured"))[:, 0]
     removed, ptr = np.load(screen / "samples" / "removed.npy"), np.load(screen / "samples" / "ptr.npy")
     names = (screen / "nodes" / "gene.txt").read_text().splitlines()
-    of_gene = {}
-    for sample, value in zip(load("sample"), error):
-        for gene in set(removed[ptr[sample]:ptr[sample + 1]]):
-            of_gene.setdefault(names[gene], []).append(value)
-    worst = max((gene for gene in of_gene if len(of_gene[gene]) >= 5), key=lambda gene: np.mean(np.abs(of_gene[gene])))
-    table = page[page.index("Largest errors by gene"):]
-    row = [text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", table, re.DOTALL)[:4]]
-    assert row[:2] == [worst, str(len(of_gene[worst]))]
-    assert float(row[2]) == pytest.approx(np.mean(np.abs(of_gene[worst])), rel=1e-3)
-    assert float(row[3]) == pytest.approx(np.mean(of_gene[worst]), rel=1e-3, abs=1e-6)
-    # The density holds every sample of the part, but for those said to lie outside.
-    figure = page[page.index("test part</figcaption>"):]
-    figure = figure[:figure.index("</figure>")]
-    cells = [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) samples</title></rect>", figure)]
+    for what, size, least in [("gene", 1, 5), ("pair", 2, 3)]:
+        groups = {}
+        for sample, value in zip(load("sample"), error):
+            for genes in itertools.combinations(sorted(set(removed[ptr[sample]:ptr[sample + 1]])), size):
+                groups.setdefault(" + ".join(names[gene] for gene in genes), []).append(value)
+        ranked = [name for name in groups if len(groups[name]) >= least] or list(groups)
+        worst = max(ranked, key=lambda name: np.mean(np.abs(groups[name])))
+        figure = part_of(page, f"Largest errors by {what}")
+        row = [text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", figure, re.DOTALL)[:4]]
+        assert row[:2] == [worst, str(len(groups[worst]))]
+        assert float(row[2]) == pytest.approx(np.mean(np.abs(groups[worst])), rel=1e-3)
+        assert float(row[3]) == pytest.approx(np.mean(groups[worst]), rel=1e-3, abs=1e-6)
+
+
+def test_density_agrees_with_numpy(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    page = report(tmp_path / "report.html", run)
+    figure = part_of(page, "test part</figcaption>")
+    number = r"(-?[\d.e+-]+)"
+    cells = np.array([[float(group.replace(",", "")) for group in cell] for cell in re.findall(
+        rf"<title>measured {number} to {number}, predicted {number} to {number}: ([\d,]+) samples</title>", figure)])
+    count = cells[:, 4]
     outside = re.search(r"(\d+) of them outside", figure)
-    assert sum(cells) + (int(outside[1]) if outside else 0) == len(error)
+    load = lambda name: np.load(run / "predictions" / f"test.{name}.npy")[:, 0]
+    assert count.sum() + (int(outside[1]) if outside else 0) == len(load("measured"))
+    for name, low in [("measured", 0), ("predicted", 2)]:  # within a bin, which is far less than they differ by
+        middle, width = cells[:, low:low + 2].mean(axis=1), np.median(cells[:, low + 1] - cells[:, low])
+        mean = np.average(middle, weights=count)
+        assert mean == pytest.approx(load(name).mean(), abs=width / 4)
+        spread = np.sqrt(np.average((middle - mean) ** 2, weights=count))
+        assert spread == pytest.approx(load(name).std(), rel=0.1)
+    assert load("predicted").std() < 0.8 * load("measured").std()
+
+
+def test_histogram_and_curves_agree_with_the_files(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    page = report(tmp_path / "report.html", run)
+    label = np.load(screen / "samples" / "label.npy").ravel()
+    figure = part_of(page, "Label &#39;")
+    counts = [int(n.replace(",", "")) for n in re.findall(r": ([\d,]+) samples</title>", figure)]
+    beyond = re.search(r"([\d,]+) samples lie beyond", figure)
+    assert sum(counts) + (int(beyond[1].replace(",", "")) if beyond else 0) == len(label)
+
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    expected = {"Training loss": [(l["step"], l["train_loss"]) for l in lines if l["kind"] == "epoch"],
+                "Learning rate": [(l["step"], l["lr"]) for l in lines if l["kind"] == "step"],
+                "Validation Pearson": [(l["epoch"] + 1, l["validation"]["label"]["pearson"])
+                                       for l in lines if l["kind"] == "epoch"],
+                "Validation MSE": [(l["epoch"] + 1, l["validation"]["label"]["mse"])
+                                   for l in lines if l["kind"] == "epoch"]}
+    for title, points in expected.items():
+        figure = part_of(page, f"<figcaption>{title}")
+        xs, ys = re.findall(r'data-n="[^"]*" data-x="([^"]*)" data-y="([^"]*)"', figure)[-1]
+        assert [float(x) for x in xs.split()] == [x for x, _ in points]
+        assert [float(y) for y in ys.split()] == pytest.approx([y for _, y in points], rel=1e-4)
 
 
 def test_several_runs_side_by_side(screen, tmp_path):

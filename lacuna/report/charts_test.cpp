@@ -107,6 +107,7 @@ TEST(HeatMap, ColoursByTheLogarithmOfTheCount) {
   const std::string svg = heat_map(map);
   expect_sound(svg);
   EXPECT_THAT(svg, HasSubstr("measured -1 to 0, predicted -1 to 0: 1 samples"));
+  EXPECT_THAT(svg, HasSubstr("measured -1 to 0, predicted 0 to 1: 100 samples"));
   EXPECT_THAT(svg, HasSubstr("measured 0 to 1, predicted 0 to 1: 10,000 samples"));
   std::vector<std::string> levels;
   const std::regex cell("<rect class=\"h(.)\"[^/]*><title>");

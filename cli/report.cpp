@@ -17,9 +17,10 @@ struct Options {
 
 void run(const Options& options) {
   TerminalProgress progress;
-  write_report({options.runs.begin(), options.runs.end()}, options.out, progress);
-  fmt::print("{}: {} {}, {}\n", options.out, options.runs.size(),
-             options.runs.size() == 1 ? "run" : "runs", format_bytes(fs::file_size(options.out)));
+  const size_t runs =
+      write_report({options.runs.begin(), options.runs.end()}, options.out, progress);
+  fmt::print("{}: {} {}, {}\n", options.out, runs, runs == 1 ? "run" : "runs",
+             format_bytes(fs::file_size(options.out)));
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ void add_report(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("report", "Write what runs did as one HTML file that opens offline");
-  command->add_option("RUN", options->runs, "Runs, as `lacuna train --out` wrote them")->required();
+  command->add_option("RUN", options->runs, "Runs, or folders of runs")->required();
   command->add_option("--out", options->out, "The file to write; an old one is replaced")
       ->capture_default_str();
   command->footer(

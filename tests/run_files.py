@@ -44,12 +44,16 @@ def write_json(path, contents):
     path.write_text(json.dumps(contents, allow_nan=False))
 
 
-def fingerprint(screen):
-    return json.loads((screen / "manifest.json").read_text())["fingerprint"]
+def fingerprint(screen, graph):
+    """Of genes and edges, as a trainer notes it; a shuffled graph has edges of its own."""
+    parts = json.loads((screen / "manifest.json").read_text())["fingerprint"]
+    return {name: "f" * 16 if graph == "shuffled" and name.startswith("edges ") else value
+            for name, value in parts.items() if not name.startswith(("samples ", "label ", "column "))}
 
 
 CONFIG = """screen: {screen}
 split: {split}
+graph: {graph}
 labels: [{labels}]
 model:
   name: hetero_gin
@@ -62,7 +66,7 @@ train:
 
 def make_run(path, screen, *, split="random", labels=("label",), status="finished", message=None, epochs=12,
              steps_per_epoch=40, validation=True, evaluated=True, quality=0.7, seed=1, profile=False, ladder=False,
-             screen_name=None):
+             screen_name=None, graph="kept"):
     """A run on `screen` (a directory), whose predictions are its labels and noise; more `quality`, less noise."""
     path = pathlib.Path(path)
     rng = np.random.default_rng(seed)
@@ -76,10 +80,10 @@ def make_run(path, screen, *, split="random", labels=("label",), status="finishe
         "format": "lacuna.run", "version": 1, "status": status, "message": message,
         "command": f"lacuna train configs/demo.yaml --set train.seed={seed} --out {path.name}",
         "lacuna": "0.1.0", "torch": "2.13.0", "device": "cpu",
-        "screen": {"path": str(screen_name or screen), "fingerprint": fingerprint(screen), "samples": samples,
+        "screen": {"path": str(screen_name or screen), "fingerprint": fingerprint(screen, graph), "samples": samples,
                    "genes": len((screen / "nodes" / "gene.txt").read_text().splitlines()), "edges": 1234},
         "parameters": 1781187, "started": "2026-11-15T12:00:00Z", "ended": "2026-11-15T12:34:56Z"})
-    (path / "config.yaml").write_text(CONFIG.format(screen=screen_name or screen, split=split,
+    (path / "config.yaml").write_text(CONFIG.format(screen=screen_name or screen, split=split, graph=graph,
                                                     labels=", ".join(labels), epochs=epochs))
     write_metrics(path / "metrics.jsonl", rng, labels, epochs, steps_per_epoch, validation, quality)
     if evaluated:

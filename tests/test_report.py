@@ -228,6 +228,26 @@ def test_a_screen_that_is_gone_and_one_that_has_changed(screen, tmp_path):
     assert "has changed since this run (its genes)" in words and "Left out" in words
 
 
+def test_samples_that_mean_something_else_are_noticed(screen, tmp_path):
+    """run.json knows the graph, not the samples: measurements that differ give a changed screen away."""
+    run = make_run(tmp_path / "run", screen, labels=("gene_interaction",))
+    assert "Left out" not in text_of(report(tmp_path / "report.html", run))
+    samples = np.load(run / "predictions" / "test.sample.npy")
+    for other in [samples[::-1], samples + 10**6]:
+        np.save(run / "predictions" / "test.sample.npy", other)
+        words = text_of(report(tmp_path / "report.html", run))
+        assert "its samples of the test part" in words and "Left out" in words
+
+
+def test_a_shuffled_graph_is_told_and_is_no_changed_screen(screen, tmp_path):
+    shuffled = make_run(tmp_path / "shuffled", screen, graph="shuffled")
+    words = text_of(report(tmp_path / "one.html", shuffled))
+    assert "This run: trained on a shuffled graph" in words and "has changed" not in words
+    assert "Largest errors by gene" in words
+    words = text_of(report(tmp_path / "two.html", shuffled, make_run(tmp_path / "kept", screen)))
+    assert "random, shuffled graph" in words and words.count("a shuffled graph, a control") == 1
+
+
 def test_a_screen_is_found_from_the_folders_above_the_run(screen, tmp_path):
     run = make_run(screen.parent / "runs" / "deep" / tmp_path.name, screen, screen_name=screen.name)
     assert "Largest errors by gene" in report(tmp_path / "report.html", run, cwd=tmp_path)

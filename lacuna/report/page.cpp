@@ -53,7 +53,7 @@ b.warn{color:var(--warn)}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:12px 0 16px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;
  min-width:136px;flex:1 1 136px;display:flex;flex-direction:column}
-.card b{font-size:18px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
+.card b{font-size:17.5px;white-space:nowrap;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
 .card span{font-size:13.5px}
 .card small{color:var(--pale);font-size:12.5px;overflow-wrap:anywhere}
 .figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));
@@ -67,6 +67,7 @@ svg.plot.wide{min-width:640px}
 svg text{font-size:12px;fill:var(--pale)}
 svg text.tm{text-anchor:middle}svg text.te{text-anchor:end}
 svg text.b{fill:var(--fg);font-weight:600}
+svg text.halo{paint-order:stroke;stroke:var(--card);stroke-width:5px}
 svg .axis{stroke:var(--pale);stroke-width:1;opacity:.7}
 svg .grid{stroke:var(--grid);stroke-width:1}
 svg .guide{stroke:var(--fg);stroke-width:1;stroke-dasharray:4 4;opacity:.45;fill:none;

@@ -60,15 +60,13 @@ std::string page_of_several(const std::vector<Run>& runs, const std::vector<RunS
 
 }  // namespace
 
-std::string report_html(const std::vector<fs::path>& paths, Progress& progress) {
+size_t write_report(const std::vector<fs::path>& paths, const fs::path& out, Progress& progress) {
   if (paths.empty()) throw UsageError("a report needs at least one run");
   const std::vector<Run> runs = read_runs(paths);
   const std::vector<RunScreen> screens = find_screens(runs, progress);
-  return runs.size() == 1 ? page_of_one(runs, screens) : page_of_several(runs, screens);
-}
-
-void write_report(const std::vector<fs::path>& runs, const fs::path& out, Progress& progress) {
-  write_text_atomically(out, report_html(runs, progress));
+  write_text_atomically(
+      out, runs.size() == 1 ? page_of_one(runs, screens) : page_of_several(runs, screens));
+  return runs.size();
 }
 
 }  // namespace lacuna

@@ -17,10 +17,9 @@
 namespace lacuna {
 
 // Reads the runs (report/run_files.h) and their screens, where these are still there, and writes
-// the file atomically. Throws Error where a run cannot be read or the file cannot be written.
-void write_report(const std::vector<fs::path>& runs, const fs::path& out,
-                  Progress& progress = Progress::none());
-// The same as text.
-std::string report_html(const std::vector<fs::path>& runs, Progress& progress = Progress::none());
+// the file atomically. Returns how many runs are in it. Throws Error where a run cannot be read or
+// the file cannot be written.
+size_t write_report(const std::vector<fs::path>& runs, const fs::path& out,
+                    Progress& progress = Progress::none());
 
 }  // namespace lacuna

@@ -12,7 +12,7 @@
 namespace lacuna::report {
 namespace {
 
-constexpr double kWidth = 1040, kNames = 190, kGap = 34, kTop = 34, kRow = 24;
+constexpr double kWidth = 1040, kNames = 190, kGap = 46, kTop = 34, kRow = 24;
 constexpr size_t kNameCharacters = 28;
 
 std::string row_name(double y, const std::string& name, bool is_strong) {
@@ -66,7 +66,7 @@ std::string panel_of(const ForestPlot& plot, size_t panel, double from, double t
     const Estimate& estimate = plot.rows[r].estimates[panel];
     const double y = kTop + (double(r) + 0.5) * kRow;
     if (!std::isfinite(estimate.value)) {
-      out += text_at(from + 6, y + 4, "ts", "not defined");
+      out += text_at(from + 6, y + 4, "ts halo", "not defined");
       continue;
     }
     if (plot.rows[r].is_strong && strong_once)

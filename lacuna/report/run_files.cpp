@@ -308,17 +308,19 @@ std::string Evaluation::interval_words() const {
                               : "bootstrap interval";
 }
 
-std::string Run::split() const {
-  if (evaluation && !evaluation->split.empty()) return evaluation->split;
-  constexpr std::string_view kKey = "split:";
+std::string Run::setting(const std::string& key) const {
   std::istringstream lines(config);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(kKey)) continue;
-    const size_t begin = line.find_first_not_of(" \t\"'", kKey.size());
+    if (!line.starts_with(key + ":")) continue;
+    const size_t begin = line.find_first_not_of(" \t\"'", key.size() + 1);
     const size_t end = line.find_last_not_of(" \t\r\"'");
     return begin == line.npos ? "" : line.substr(begin, end - begin + 1);
   }
   return "";
+}
+
+std::string Run::split() const {
+  return evaluation && !evaluation->split.empty() ? evaluation->split : setting("split");
 }
 
 std::vector<std::string> Run::label_names(uint64_t count) const {
@@ -364,6 +366,7 @@ Run read_run(const fs::path& path) {
     run.config = read_text(path / "config.yaml");
   else
     run.notes.push_back("There is no config.yaml.");
+  if (run.screen_path.empty()) run.screen_path = run.setting("screen");
   read_metrics_file(path / "metrics.jsonl", run);
   if (const fs::path file = path / "evaluation.json"; fs::exists(file))
     reading(file, again, [&] { run.evaluation = read_evaluation(file); });

@@ -121,7 +121,7 @@ struct Run {
 
   // run.json
   std::string status, message, command, lacuna_version, torch_version, device, started, ended;
-  std::string screen_path;
+  std::string screen_path;  // from config.yaml where run.json does not say
   Fingerprint screen_fingerprint;
   uint64_t samples = 0, genes = 0, edges = 0;  // 0: not said
   uint64_t parameters = 0;
@@ -136,8 +136,12 @@ struct Run {
   std::vector<std::string> notes;  // what a reader of the report should know about the files
 
   bool is_finished() const { return status == "finished"; }
+  // A top-level setting of config.yaml that is one word or path; empty where there is none.
+  std::string setting(const std::string& key) const;
   // The split that was used: from the evaluation, else from config.yaml; empty: not known.
   std::string split() const;
+  // Trained on the control graph: same degrees, other partners.
+  bool is_shuffled() const { return setting("graph") == "shuffled"; }
   // Names for the `count` labels of predictions: those of the evaluation where it has so many.
   std::vector<std::string> label_names(uint64_t count) const;
   const PartEvaluation* part(const std::string& name) const;  // null where it was not evaluated

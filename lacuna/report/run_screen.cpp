@@ -103,21 +103,64 @@ std::shared_ptr<const ScreenFacts> read_facts(const fs::path& folder, Progress& 
   return facts;
 }
 
+// The column of a label in the screen, or nothing.
+std::optional<uint64_t> column_of(const Samples& samples, const std::string& label) {
+  const auto& names = samples.label_names;
+  const auto at = std::find(names.begin(), names.end(), label);
+  if (at == names.end()) return std::nullopt;
+  return uint64_t(at - names.begin());
+}
+
+// Whether the screen has these measurements, to rounding, at these samples. Labels whose name it
+// does not know cannot be compared.
+bool has_measurements(const Samples& samples, const Run& run, const Predictions& predictions) {
+  const auto names = run.label_names(predictions.label_count);
+  const auto stored = samples.labels.as<float>();
+  for (uint64_t l = 0; l < predictions.label_count; ++l) {
+    const auto column = column_of(samples, names[l]);
+    for (uint64_t row = 0; row < predictions.sample.size(); ++row) {
+      const uint64_t sample = predictions.sample[row];
+      if (sample >= samples.size()) return false;
+      if (!column) continue;
+      const double here = double(stored[sample * samples.label_count() + *column]);
+      const double there = predictions.measured_at(row, l);
+      if (std::isnan(here) != std::isnan(there)) return false;
+      if (std::abs(here - there) > 1e-4 * (1e-3 + std::abs(there))) return false;
+    }
+  }
+  return true;
+}
+
+// The parts of the run's fingerprint that the screen does not have. The edges of a shuffled graph
+// are the run's own.
+std::vector<std::string> differing_parts(const Run& run, const Screen& screen) {
+  auto parts = run.screen_fingerprint.differing_parts(screen.fingerprint());
+  if (run.is_shuffled())
+    std::erase_if(parts, [](const std::string& part) {
+      return part.starts_with("edges ") || part.starts_with("values ");
+    });
+  return parts;
+}
+
 // Says in what the screen differs from the one that the run was trained on.
 void compare(const Run& run, RunScreen& found) {
-  const auto differing = run.screen_fingerprint.differing_parts(found.facts->screen.fingerprint());
+  const Screen& screen = found.facts->screen;
+  auto differing = differing_parts(run, screen);
   found.has_same_samples = std::none_of(
       differing.begin(), differing.end(),
       [](const std::string& part) { return part == "genes" || part.starts_with("samples "); });
+  for (const auto& predictions : run.predictions) {
+    if (!found.has_same_samples || has_measurements(screen.samples(), run, predictions)) continue;
+    found.has_same_samples = false;
+    differing.push_back(fmt::format("samples of the {} part", predictions.part));
+  }
   if (differing.empty()) return;
   constexpr size_t kNamed = 5;
   const size_t named = std::min(kNamed, differing.size());
-  found.problem = fmt::format(
-      "The screen at {} has changed since this run (its {}{}); the counts below are of the screen "
-      "as it is now.",
-      found.facts->screen.path().string(),
-      fmt::join(differing.begin(), differing.begin() + ptrdiff_t(named), ", "),
-      differing.size() > named ? ", ..." : "");
+  found.problem =
+      fmt::format("The screen at {} has changed since this run (its {}{}).", screen.path().string(),
+                  fmt::join(differing.begin(), differing.begin() + ptrdiff_t(named), ", "),
+                  differing.size() > named ? ", ..." : "");
 }
 
 }  // namespace
@@ -138,10 +181,11 @@ std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& prog
       }
       found = known[*folder];
     } else {
-      found.problem = fmt::format(
-          "The screen '{}' is not there any more, or not seen from here; "
-          "below is what the run noted of it.",
-          run.screen_path);
+      found.problem =
+          run.screen_path.empty()
+              ? "The run did not note which screen it was trained on."
+              : fmt::format("The screen '{}' is not there any more, or not seen from here.",
+                            run.screen_path);
     }
     if (found.facts) compare(run, found);
     all.push_back(std::move(found));

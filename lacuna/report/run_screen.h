@@ -24,7 +24,8 @@ struct ScreenFacts {
 struct RunScreen {
   std::shared_ptr<const ScreenFacts> facts;  // null: see problem; shared by the runs of a screen
   std::string problem;                       // why there is none, or in what it has changed
-  // Whether sample numbers and genes mean what they meant to the run.
+  // Whether genes and sample numbers mean what they meant to the run: the genes have their
+  // fingerprint, and every prediction finds its measurement at its sample.
   bool has_same_samples = false;
 };
 

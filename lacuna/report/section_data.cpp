@@ -109,9 +109,16 @@ std::string data_section(const std::vector<Run>& runs, const std::vector<RunScre
   std::string out;
   for (size_t r = 0; r < runs.size(); ++r) {
     const ScreenFacts* facts = screens[r].facts.get();
+    const std::string who =
+        runs.size() > 1 ? fmt::format("Run '{}': ", runs[r].name) : "This run: ";
     if (!screens[r].problem.empty())
-      out += note((runs.size() > 1 ? fmt::format("Run '{}': ", runs[r].name) : "") +
-                  screens[r].problem);
+      out += note((runs.size() > 1 ? who : std::string()) + screens[r].problem +
+                  (facts ? " The counts below are of the screen as it is now."
+                         : " Below is what the run noted of it."));
+    if (runs[r].is_shuffled())
+      out += note(who +
+                  "trained on a shuffled graph, a control: every node keeps its degrees but "
+                  "has other partners. The counts below are of the screen's own graph.");
     if (!facts) out += noted_block(runs[r]);
     if (facts && runs_of[facts].empty()) order.push_back(facts);
     if (facts) runs_of[facts].push_back(r);

@@ -175,6 +175,10 @@ std::string status_html(const Run& run) {
                            : fmt::format("<b class=\"warn\">{}</b>", escape(run.status));
 }
 
+std::string split_text(const Run& run) {
+  return run.split() + (run.is_shuffled() ? ", shuffled graph" : "");
+}
+
 void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
   const std::string name =
       fmt::format("<span class=\"whole\">{}<a href=\"#run{}\" title=\"{}\">{}</a></span>",
@@ -184,7 +188,7 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
   if (!part || part->labels.empty()) {
     rows.push_back({.cells = {{name, false},
                               {status_html(run), false},
-                              text_cell(run.split()),
+                              text_cell(split_text(run)),
                               {"<span class=\"whole pale\">not evaluated yet</span>", false},
                               text_cell(""),
                               {"", true},
@@ -198,7 +202,7 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
   for (const auto& label : part->labels) {
     rows.push_back({.cells = {{name, false},
                               {status_html(run), false},
-                              text_cell(run.split()),
+                              text_cell(split_text(run)),
                               text_cell(part->part),
                               text_cell(label.label),
                               {estimate_html(label.model.pearson, true), true},

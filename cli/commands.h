@@ -3,7 +3,8 @@
 //
 // add_*() declares the options and sets a callback that does the work. What goes wrong is thrown:
 // main() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
-// here, a line below, a line in main.cpp.
+// here, a line below, a line in main.cpp. Those that need torch lie in cli/torch/; a build without
+// it has their names, which say so.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,5 +19,9 @@ void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_split(CLI::App& app);
 void add_subset(CLI::App& app);
+
+// ---- with torch
+void add_evaluate(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace lacuna::cli

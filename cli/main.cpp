@@ -1,6 +1,6 @@
 // The program `lacuna`: declares the subcommands, and turns what they throw into one line and an
 // exit code.
-//   0 done    1 it failed    2 the call was wrong
+//   0 done    1 it failed    2 the call was wrong    75 stopped by a signal: resume me
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 
@@ -42,6 +43,17 @@ void print_error(std::string message) {
   fmt::print(stderr, "error: {}\n", message);
 }
 
+#if !LACUNA_HAVE_TORCH
+void add_without_torch(CLI::App& app, const char* name) {
+  CLI::App* command = app.add_subcommand(name, "(needs torch, which this build has not)");
+  command->prefix_command();
+  command->callback([name] {
+    throw lacuna::Error("`lacuna {}` needs torch, which this build has not; `make build` adds it",
+                        name);
+  });
+}
+#endif
+
 int run(int argc, char** argv) {
   CLI::App app(kAbout, "lacuna");
   app.set_version_flag("--version", LACUNA_VERSION);
@@ -56,6 +68,12 @@ int run(int argc, char** argv) {
   add_report(app);
   add_split(app);
   add_subset(app);
+#if LACUNA_HAVE_TORCH
+  add_evaluate(app);
+  add_train(app);
+#else
+  for (const char* name : {"evaluate", "train"}) add_without_torch(app, name);
+#endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -71,7 +89,7 @@ int run(int argc, char** argv) {
     return kWrongCall;
   }
   if (std::fflush(stdout) != 0) lacuna::throw_errno("standard output", "cannot write");
-  return 0;
+  return lacuna::cli::exit_code();
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   if(LACUNA_HAVE_CUDA)
     target_link_libraries(lacuna_torch PUBLIC lacuna_cuda)
   endif()
+  if(LacunaTorch_CUDA)  # torch's CUDA headers compile only beside a CUDA torch
+    target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
+  endif()
   set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
   # A file with torch's headers takes 1 to 2 GB to compile: as many at a time as memory holds.

@@ -1,0 +1,43 @@
+// `lacuna evaluate`: a run's model and the simple baselines, on the parts of its split.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "cli/torch/train_lines.h"
+#include "lacuna/train/evaluate_run.h"
+
+namespace lacuna::cli {
+namespace {
+
+struct Arguments {
+  fs::path run;
+  EvaluateRequest request;
+};
+
+void run(const Arguments& arguments) {
+  EvaluateRequest request = arguments.request;
+  request.stop = &stop_on_signals();
+  TrainLines lines;
+  const Evaluation evaluation = evaluate_run(Run::open(arguments.run), request, lines);
+  fmt::print("{}", format_table(evaluation_rows(evaluation)));
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  CLI::App* evaluate = app.add_subcommand("evaluate", "Evaluate a run beside the simple baselines");
+  evaluate->footer("Example:\n  lacuna evaluate runs/tiny --checkpoint best_mse");
+  const auto arguments = std::make_shared<Arguments>();
+  EvaluateRequest& request = arguments->request;
+  evaluate->add_option("RUN", arguments->run, "Directory of the run")->required();
+  evaluate->add_option("--checkpoint", request.checkpoint,
+                       "last, best_pearson or best_mse [best_pearson where there is one]");
+  evaluate->add_option("--device", request.device, "cpu or cuda [the run's]");
+  evaluate->add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  evaluate->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace lacuna::cli

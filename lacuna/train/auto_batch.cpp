@@ -1,0 +1,86 @@
+#include "lacuna/train/auto_batch.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/memory.h"
+#include "lacuna/train/batch_feed.h"
+#include "lacuna/train/step.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int64_t kSmall = 1, kLarge = 4, kMost = 512;
+constexpr double kShare = 0.8;
+
+// Bytes at the peak of what body() allocates, beyond what was there before.
+template <class Body>
+uint64_t peak_of(at::Device device, const Body& body) {
+  if (device.is_cpu()) {
+    reset_peak_memory();
+    const uint64_t before = used_memory();
+    body();
+    const uint64_t peak = peak_memory();
+    return peak > before ? peak - before : 0;
+  }
+  auto* allocator = at::getDeviceAllocator(device.type());
+  allocator->resetPeakStats(device.index());
+  const auto before = allocator->getDeviceStats(device.index()).allocated_bytes[0].current;
+  body();
+  const auto peak = allocator->getDeviceStats(device.index()).allocated_bytes[0].peak;
+  return uint64_t(std::max<int64_t>(peak - before, 0));
+}
+
+uint64_t free_bytes(at::Device device) {
+  if (device.is_cpu()) return available_memory();
+  return at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first;
+}
+
+void trial_step(Session& session, int64_t batch) {
+  const auto training = session.samples(Part::train);
+  std::vector<uint32_t> first(
+      training.begin(), training.begin() + std::min<int64_t>(batch, int64_t(training.size())));
+  const ScreenSource source(session.screen.samples(), session.screen.graph().genes().size(),
+                            {.selection = std::move(first)});
+  Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
+  BatchFeed feed(loader, session.labels,
+                 {.device = session.device(),
+                  .batch = batch,
+                  .widest = widest_removal(session.screen.samples())});
+  const DeviceBatch* one = feed.next();
+  const auto predicted = session.model->forward(one->input);
+  session.model->total_loss(batch_loss(session.config.train.loss, predicted, one->labels, {}), 0)
+      .backward();
+  predicted.sum().item<double>();  // waits for the device
+  session.model->zero_grad();
+}
+
+}  // namespace
+
+void find_batch(Session& session, const Note& note) {
+  session.model->train();
+  trial_step(session, kSmall);  // libraries take their share once
+  const uint64_t small = peak_of(session.device(), [&] { trial_step(session, kSmall); });
+  const uint64_t large = peak_of(session.device(), [&] { trial_step(session, kLarge); });
+  const double a_sample = std::max(1.0, (double(large) - double(small)) / double(kLarge - kSmall));
+  const double besides = std::max(0.0, double(small) - a_sample * double(kSmall));
+  const double room = kShare * double(free_bytes(session.device()));
+  const auto fits = int64_t((room - besides) / a_sample);
+  if (fits < 1)
+    throw Error(
+        "a training step of one sample needs {:.1f} GB, and {:.1f} GB are free; choose a smaller "
+        "model (model.width, model.layers), or model.merge=sum",
+        (besides + a_sample) / 1e9, room / 1e9);
+  const auto most = std::min<int64_t>(kMost, int64_t(session.samples(Part::train).size()));
+  session.config.train.batch = std::min(fits, most);
+  session.config.resolved["train"]["batch"] = session.config.train.batch;
+  note(fmt::format("batch {}: a step needs {:.2f} GB and {:.3f} GB a sample, {:.1f} GB may be used",
+                   session.config.train.batch, besides / 1e9, a_sample / 1e9, room / 1e9));
+}
+
+}  // namespace lacuna

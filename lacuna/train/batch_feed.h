@@ -1,0 +1,70 @@
+// From a loader's batches to tensors on the model's device, one batch ahead.
+//
+// On a GPU a batch is laid into one of two sets of pinned buffers and copied on a stream of its own
+// while the model works on the batch before; the model's stream waits for the copy, the host does
+// not. A batch is valid until the next one is asked for.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lacuna/load/loader.h"
+#include "lacuna/load/screen_batch.h"
+#include "lacuna/nn/gene_graph.h"
+#include "lacuna/train/labels.h"
+
+namespace lacuna {
+
+struct DeviceBatch {
+  ModelInput input;
+  at::Tensor labels;              // [B, L] f32, standardised; NaN = not measured
+  at::Tensor weights;             // [B] f32 of the loss; undefined = all 1
+  std::vector<uint64_t> samples;  // [B] their numbers in the screen
+
+  int64_t size() const { return input.batch(); }
+};
+
+// A copy of its own; and the contents of one into another of the same sizes, without waiting.
+DeviceBatch clone(const DeviceBatch& batch);
+void copy(const DeviceBatch& from, DeviceBatch& to);
+
+struct FeedOptions {
+  at::Device device = at::kCPU;
+  int64_t batch = 0;         // the largest
+  int64_t widest = 0;        // the most genes that a sample removes
+  bool has_weights = false;  // the source's first column weighs the samples
+};
+
+class BatchFeed {
+ public:
+  // The loader and the labels outlive the feed.
+  BatchFeed(Loader<ScreenSource>& loader, const LabelScale& labels, const FeedOptions& options);
+  ~BatchFeed();
+
+  // The next batch, or null at the end of an epoch.
+  const DeviceBatch* next();
+  // Where the loader stood after the last batch that was given out: what a checkpoint keeps.
+  const LoaderState& state() const { return state_; }
+
+ private:
+  struct Slot;
+  void fetch(Slot& slot);
+
+  Loader<ScreenSource>& loader_;
+  const LabelScale& labels_;
+  FeedOptions options_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  size_t current_ = 0;
+  bool ahead_ = false;  // the other slot holds what comes next
+  LoaderState state_;
+};
+
+// The most genes that any sample removes, repeats counted.
+int64_t widest_removal(const Samples& samples);
+// A column of weights as f32; throws Error for a negative or missing weight, naming the sample.
+void check_weights(const Samples& samples, const std::string& column);
+
+}  // namespace lacuna

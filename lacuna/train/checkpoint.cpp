@@ -1,0 +1,157 @@
+#include "lacuna/train/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include "lacuna/core/error.h"
+#include "lacuna/train/optimiser.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kKey = "lacuna";
+
+struct Match {
+  DType dtype;
+  at::ScalarType scalar;
+};
+constexpr Match kMatches[] = {{DType::f32, at::kFloat},     {DType::f64, at::kDouble},
+                              {DType::bf16, at::kBFloat16}, {DType::i64, at::kLong},
+                              {DType::i32, at::kInt},       {DType::u8, at::kByte}};
+
+Json to_json(const TrainState& state) {
+  return {{"step", state.step},
+          {"epoch", state.epoch},
+          {"loader", lacuna::to_json(state.loader)},
+          {"loss_sum", state.loss_sum},
+          {"loss_count", state.loss_count},
+          // JSON has no infinity: null before the first validation
+          {"best_pearson", state.best_pearson},
+          {"best_mse", state.best_mse},
+          {"epochs_without_better", state.epochs_without_better},
+          {"seconds", state.seconds}};
+}
+
+double number_or(const Json& json, double otherwise) {
+  return json.is_null() ? otherwise : json.get<double>();
+}
+
+// What reads a part of the metadata, with an Error for what is not as written.
+template <class Read>
+auto read_part(const Safetensors& contents, const fs::path& file, const char* part,
+               const Read& read) {
+  const auto found = contents.metadata.find(kKey);
+  if (found == contents.metadata.end())
+    throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
+  try {
+    return read(Json::parse(found->second).at(part));
+  } catch (const Json::exception&) {
+    throw Error("{}: '{}' is missing or damaged", file.string(), part);
+  }
+}
+
+// Copies the array of that name into a tensor of the same shape.
+void load_into(const Safetensors& contents, const fs::path& file, const std::string& name,
+               const at::Tensor& out) {
+  const auto found = contents.arrays.find(name);
+  if (found == contents.arrays.end())
+    throw Error("{} has no '{}'; was it made with other model settings?", file.string(), name);
+  const at::Tensor tensor = to_tensor(found->second);
+  if (tensor.sizes() != out.sizes())
+    throw Error("{}: '{}' has another shape than the model's; was it made with other settings?",
+                file.string(), name);
+  const at::NoGradGuard guard;
+  out.copy_(tensor);
+}
+
+}  // namespace
+
+Array to_array(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().cpu().contiguous();
+  for (const Match& match : kMatches) {
+    if (match.scalar != host.scalar_type()) continue;
+    const auto owner = std::make_shared<const at::Tensor>(host);
+    const Shape shape(host.sizes().begin(), host.sizes().end());
+    return Array(match.dtype, shape, static_cast<const std::byte*>(owner->const_data_ptr()), owner);
+  }
+  throw Error("a tensor of type {} cannot be written", c10::toString(tensor.scalar_type()));
+}
+
+at::Tensor to_tensor(const Array& array) {
+  for (const Match& match : kMatches) {
+    if (match.dtype != array.dtype()) continue;
+    const std::vector<int64_t> shape(array.shape().begin(), array.shape().end());
+    return at::from_blob(const_cast<std::byte*>(array.bytes().data()), shape, match.scalar).clone();
+  }
+  throw Error("an array of type {} is none of a checkpoint's", name(array.dtype()));
+}
+
+void write_checkpoint(const fs::path& file, const Model& model, const Optimiser& optimiser,
+                      const TrainState& state, const CheckpointContext& context) {
+  Safetensors contents;
+  size_t i = 0;
+  for (const auto& entry : model.named_parameters()) {
+    contents.arrays[entry.key()] = to_array(entry.value());
+    contents.arrays["optimizer.exp_avg." + entry.key()] = to_array(optimiser.exp_avg[i]);
+    contents.arrays["optimizer.exp_avg_sq." + entry.key()] = to_array(optimiser.exp_avg_sq[i]);
+    ++i;
+  }
+  const Json metadata = {{"train", to_json(state)},
+                         {"labels",
+                          {{"names", context.labels.names},
+                           {"columns", context.labels.columns},
+                           {"mean", context.labels.mean},
+                           {"sd", context.labels.sd}}},
+                         {"fingerprint", context.fingerprint.to_json()},
+                         {"model", context.settings}};
+  contents.metadata[kKey] = metadata.dump();
+  write_safetensors(file, contents);
+}
+
+void load_weights(const Safetensors& contents, const fs::path& file, Model& model) {
+  for (const auto& entry : model.named_parameters())
+    load_into(contents, file, entry.key(), entry.value());
+}
+
+void load_optimiser(const Safetensors& contents, const fs::path& file, const Model& model,
+                    Optimiser& optimiser) {
+  size_t i = 0;
+  for (const auto& entry : model.named_parameters()) {
+    load_into(contents, file, "optimizer.exp_avg." + entry.key(), optimiser.exp_avg[i]);
+    load_into(contents, file, "optimizer.exp_avg_sq." + entry.key(), optimiser.exp_avg_sq[i]);
+    ++i;
+  }
+  optimiser.set_steps(read_train_state(contents, file).step);
+}
+
+TrainState read_train_state(const Safetensors& contents, const fs::path& file) {
+  return read_part(contents, file, "train", [](const Json& json) {
+    const TrainState fresh;
+    TrainState state;
+    state.step = json.at("step").get<uint64_t>();
+    state.epoch = json.at("epoch").get<uint64_t>();
+    state.loader = loader_state_from_json(json.at("loader"));
+    state.loss_sum = number_or(json.at("loss_sum"), 0);
+    state.loss_count = json.at("loss_count").get<uint64_t>();
+    state.best_pearson = number_or(json.at("best_pearson"), fresh.best_pearson);
+    state.best_mse = number_or(json.at("best_mse"), fresh.best_mse);
+    state.epochs_without_better = json.at("epochs_without_better").get<uint64_t>();
+    state.seconds = json.at("seconds").get<double>();
+    return state;
+  });
+}
+
+LabelScale read_label_scale(const Safetensors& contents, const fs::path& file) {
+  return read_part(contents, file, "labels", [](const Json& json) {
+    return LabelScale{json.at("names").get<std::vector<std::string>>(),
+                      json.at("columns").get<std::vector<uint64_t>>(),
+                      json.at("mean").get<std::vector<double>>(),
+                      json.at("sd").get<std::vector<double>>()};
+  });
+}
+
+Fingerprint read_fingerprint(const Safetensors& contents, const fs::path& file) {
+  return read_part(contents, file, "fingerprint",
+                   [](const Json& json) { return Fingerprint::from_json(json); });
+}
+
+}  // namespace lacuna

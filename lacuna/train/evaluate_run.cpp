@@ -1,0 +1,69 @@
+#include "lacuna/train/evaluate_run.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lacuna/core/error.h"
+#include "lacuna/load/screen_batch.h"
+#include "lacuna/train/mlp_baseline.h"
+#include "lacuna/train/predictor.h"
+#include "lacuna/train/session.h"
+
+namespace lacuna {
+namespace {
+
+std::vector<Part> parts_of(const Session& session, const Note& note) {
+  std::vector<Part> parts;
+  for (const std::string& name : session.config.evaluate.parts) {
+    const Part part = part_from_name(name);
+    if (session.samples(part).empty())
+      note(fmt::format("split '{}' has no {} samples: not evaluated", session.split.name, name));
+    else
+      parts.push_back(part);
+  }
+  return parts;
+}
+
+void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener,
+             const std::function<bool()>& stop) {
+  Session mlp = train_mlp_baseline(session, listener.progress(), stop);
+  for (PartPredictions& part : input.parts) {
+    const Predictions found = predict_samples(mlp, samples_in(session.split, part.part), 4096);
+    part.baselines.push_back({.name = "mlp", .predicted = found.predicted});
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener) {
+  const auto note = [&](const std::string& words) { listener.note(words); };
+  const auto stop = [&] { return request.stop && request.stop->load(); };
+  const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
+  Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  const EvaluateOptions& options = session.config.evaluate;
+  EvaluationInput input = {.split = session.split.name,
+                           .checkpoint = checkpoint,
+                           .labels = session.labels.names,
+                           .bootstrap = int(options.bootstrap)};
+  for (const Part part : parts_of(session, note)) {
+    Predictions found =
+        predict_samples(session, session.samples(part), 0, listener.progress(), stop);
+    input.parts.push_back(
+        {part, std::move(found.samples), std::move(found.predicted), std::move(found.measured)});
+  }
+  if (options.baselines && !input.parts.empty()) {
+    add_baselines(input, session.screen.samples(), session.screen.graph().genes().size(),
+                  session.split, session.labels.columns);
+    add_mlp(input, session, listener, stop);
+  }
+  if (stop())
+    throw Error("stopped while evaluating; `lacuna evaluate {}` does it again",
+                run.path().string());
+  const Evaluation evaluation = evaluate(input);
+  write_evaluation(run.path(), input, evaluation);
+  return evaluation;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,25 @@
+// Evaluates a run: its model and the simple baselines, on the parts that its config names.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "lacuna/train/evaluation.h"
+#include "lacuna/train/run.h"
+#include "lacuna/train/trainer.h"
+
+namespace lacuna {
+
+struct EvaluateRequest {
+  std::string checkpoint = {};  // empty: best_pearson where there is one, else last
+  std::string device = {};      // empty: the run's
+  fs::path screen = {};         // empty: the run's
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Writes evaluation.json and predictions/ into the run. Parts without samples are left out, with a
+// note. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with early
+// stopping on the validation part where there is one.
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener);
+
+}  // namespace lacuna

@@ -1,0 +1,108 @@
+#include "lacuna/train/mlp_baseline.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lacuna/train/batch_feed.h"
+#include "lacuna/train/optimiser.h"
+#include "lacuna/train/predictor.h"
+#include "lacuna/train/schedule.h"
+#include "lacuna/train/step.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int64_t kEpochs = 30, kEpochsWithoutValidation = 10, kPatience = 5;
+constexpr int64_t kLeastBatch = 16, kMostBatch = 256, kBatchesPerEpoch = 64;
+constexpr int64_t kPredictBatch = 4096;
+
+// Standardised, so that labels of any unit count alike.
+double mean_squared_error(const Predictions& found, const LabelScale& labels) {
+  double sum = 0;
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < found.measured.size(); ++i) {
+    if (std::isnan(found.measured[i])) continue;
+    const double error = (found.predicted[i] - found.measured[i]) / labels.sd[i % labels.size()];
+    sum += error * error;
+    ++count;
+  }
+  return count ? sum / double(count) : 0;
+}
+
+std::vector<at::Tensor> copy_parameters(const Model& model) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : model.parameters())
+    copies.push_back(parameter.detach().clone());
+  return copies;
+}
+
+void set_parameters(Model& model, const std::vector<at::Tensor>& values) {
+  const at::NoGradGuard guard;
+  const auto parameters = model.parameters();
+  for (size_t i = 0; i < values.size(); ++i) parameters[i].copy_(values[i]);
+}
+
+TrainOptions options_for(const Session& like) {
+  TrainOptions options = like.config.train;
+  options.batch = std::clamp(int64_t(like.samples(Part::train).size()) / kBatchesPerEpoch,
+                             kLeastBatch, kMostBatch);
+  options.lr = 1e-3;
+  options.warmup_steps = 0;
+  options.restart_epochs = kEpochs;
+  options.restart_factor = 1;
+  options.accumulate = 1;
+  options.loss = "mse";
+  return options;
+}
+
+}  // namespace
+
+Session train_mlp_baseline(const Session& like, Progress& progress,
+                           const std::function<bool()>& stop) {
+  Session session = like;
+  session.config.train = options_for(like);
+  YAML::Node settings;
+  settings["name"] = "mlp";
+  session.model =
+      make_model(settings, like.graph, int64_t(like.labels.size()), like.config.train.seed);
+  const TrainOptions& options = session.config.train;
+  Optimiser optimiser(*session.model, options);
+  Stepper stepper(*session.model, optimiser, options);
+  const ScreenSource source(session.screen.samples(), session.screen.graph().genes().size(),
+                            {.selection = session.samples(Part::train)});
+  Loader loader(source, {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
+                         .threads = 1});
+  BatchFeed feed(loader, session.labels,
+                 {.device = session.device(),
+                  .batch = options.batch,
+                  .widest = widest_removal(session.screen.samples())});
+  const bool has_validation = !session.samples(Part::validation).empty();
+  const int64_t epochs = has_validation ? kEpochs : kEpochsWithoutValidation;
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<at::Tensor> best_parameters = copy_parameters(*session.model);
+  int64_t without_better = 0;
+  uint64_t step = 0;
+  progress.begin("training the MLP baseline", uint64_t(epochs), "epochs");
+  for (int64_t epoch = 0; epoch < epochs && without_better < kPatience && !stop(); ++epoch) {
+    session.model->train();
+    while (const DeviceBatch* batch = feed.next()) {
+      const double lr = learning_rate(options, step, loader.order().batches());
+      stepper.run(*batch, step++, 0, /*is_last=*/true, uint64_t(epoch), lr);
+    }
+    progress.advance(uint64_t(epoch) + 1);
+    if (!has_validation) continue;
+    const double error = mean_squared_error(
+        predict_samples(session, session.samples(Part::validation), kPredictBatch), session.labels);
+    without_better = error < best ? 0 : without_better + 1;
+    if (error < best) best_parameters = copy_parameters(*session.model);
+    best = std::min(best, error);
+  }
+  progress.end();
+  if (has_validation) set_parameters(*session.model, best_parameters);
+  return session;
+}
+
+}  // namespace lacuna

@@ -1,0 +1,36 @@
+// AdamW over all parameters of a model at once, with the gradient's norm clipped. Learning rate and
+// step stand in tensors on the device, so that an update can be recorded and replayed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <vector>
+
+#include "lacuna/train/config.h"
+
+namespace lacuna {
+
+class Optimiser {
+ public:
+  Optimiser(const torch::nn::Module& model, const TrainOptions& options);
+
+  void set_learning_rate(double lr);
+  // One update from the gradients that were accumulated, which are then set to zero in place. Gives
+  // the norm that the gradient had, a scalar on the device.
+  at::Tensor update();
+  void clear_gradients();
+
+  // By parameter, in the model's order; what a checkpoint holds.
+  std::vector<at::Tensor> exp_avg, exp_avg_sq;
+  void set_steps(uint64_t steps);
+
+ private:
+  std::vector<at::Tensor> gradients();
+
+  std::vector<at::Tensor> parameters_, steps_;
+  at::Tensor lr_;  // scalar
+  double weight_decay_, clip_;
+};
+
+}  // namespace lacuna

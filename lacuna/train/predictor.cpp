@@ -1,0 +1,68 @@
+#include "lacuna/train/predictor.h"
+
+#include <ATen/ATen.h>
+
+#include "lacuna/load/loader.h"
+#include "lacuna/load/screen_batch.h"
+
+namespace lacuna {
+namespace {
+
+// Predicting keeps nothing for a backward pass, so it takes larger batches than training.
+constexpr uint64_t kBatchFactor = 2;
+
+// Sets the model to predicting, and back to what it was.
+class Predicting {
+ public:
+  explicit Predicting(Model& model) : model_(model), was_training_(model.is_training()) {
+    model_.eval();
+  }
+  ~Predicting() { model_.train(was_training_); }
+
+ private:
+  Model& model_;
+  bool was_training_;
+  at::NoGradGuard guard_;
+};
+
+}  // namespace
+
+std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
+                                 std::span<const int32_t> ptr) {
+  const Predicting predicting(*session.model);
+  const ModelInput input = to_device(make_input(removed, ptr), session.device());
+  const at::Tensor out = session.model->forward(input).to(at::kCPU, at::kFloat).contiguous();
+  std::vector<float> predicted(out.const_data_ptr<float>(),
+                               out.const_data_ptr<float>() + out.numel());
+  const uint64_t labels = session.labels.size();
+  for (uint64_t i = 0; i < predicted.size(); ++i)
+    predicted[i] = session.labels.restore(i % labels, predicted[i]);
+  return predicted;
+}
+
+Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
+                            Progress& progress, const std::function<bool()>& stop) {
+  Predictions result;
+  if (samples.empty()) return result;
+  if (batch == 0) batch = uint64_t(session.config.train.batch) * kBatchFactor;
+  const uint32_t genes = session.screen.graph().genes().size();
+  const uint64_t count = samples.size(), labels = session.labels.size();
+  const ScreenSource source(session.screen.samples(), genes, {.selection = std::move(samples)});
+  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false}, .threads = 1});
+  progress.begin("predicting", count, "samples");
+  while (const auto next = loader.next()) {
+    const auto predicted = predict_batch(session, next->removed(), next->ptr());
+    result.predicted.insert(result.predicted.end(), predicted.begin(), predicted.end());
+    result.samples.insert(result.samples.end(), next->samples().begin(), next->samples().end());
+    for (uint64_t b = 0; b < next->size(); ++b)
+      for (uint64_t l = 0; l < labels; ++l)
+        result.measured.push_back(
+            next->labels()[b * next->label_count() + session.labels.columns[l]]);
+    progress.advance(result.samples.size());
+    if (stop && stop()) break;
+  }
+  progress.end();
+  return result;
+}
+
+}  // namespace lacuna

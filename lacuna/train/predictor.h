@@ -1,0 +1,28 @@
+// What a model predicts for samples, in the labels' own units.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "lacuna/train/session.h"
+
+namespace lacuna {
+
+// Predictions of a batch of gene sets, [B, L]; removed and ptr as in aggregate.h. Dropout is off.
+std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
+                                 std::span<const int32_t> ptr);
+
+struct Predictions {
+  std::vector<uint64_t> samples;  // [S] numbers in the screen
+  std::vector<float> predicted;   // [S, L]
+  std::vector<float> measured;    // [S, L] NaN = not measured
+};
+// Of samples of the session's screen, in their order. batch 0: that of training. stop: asked after
+// every batch; true ends the work with what there is.
+Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
+                            Progress& progress = Progress::none(),
+                            const std::function<bool()>& stop = {});
+
+}  // namespace lacuna

@@ -1,0 +1,44 @@
+// The directory of a run (docs/runs.md): what was asked, what happened, what came out.
+//
+//   config.yaml       every setting, resolved
+//   run.json          status (running, finished, stopped, failed), versions, the screen, counts
+//   metrics.jsonl     a line a logging step and an epoch
+//   checkpoints/      last, best_pearson, best_mse: one safetensors file each
+//   evaluation.json, predictions/, profile.json, trace.json, ladder.json where they were made
+//
+// Every file but metrics.jsonl is replaced whole. A line of metrics.jsonl may be torn by a crash;
+// resuming cuts it, and all lines behind the checkpoint, away.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "lacuna/store/directory.h"
+
+namespace lacuna {
+
+class Run {
+ public:
+  // A new run. Throws Error when the directory holds anything already, with the way to resume it.
+  static Run create(const fs::path& path, const std::string& config);
+  // Throws Error for a directory that is not a run.
+  static Run open(const fs::path& path);
+
+  const fs::path& path() const { return path_; }
+  fs::path config() const { return path_ / "config.yaml"; }
+  fs::path checkpoint(std::string_view name) const;  // last, best_pearson, best_mse
+  bool has_checkpoint(std::string_view name) const { return fs::exists(checkpoint(name)); }
+
+  // The contents of run.json, and a change to them.
+  Json info() const;
+  void update(const Json& members) const;
+  void add_metrics(const Json& line) const;
+  // Cuts metrics.jsonl back to the lines of steps up to `step`.
+  void cut_metrics(uint64_t step) const;
+
+ private:
+  explicit Run(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+}  // namespace lacuna

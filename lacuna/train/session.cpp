@@ -1,0 +1,111 @@
+#include "lacuna/train/session.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/ranges.h>
+
+#include "lacuna/core/error.h"
+#include "lacuna/graph/shuffle_graph.h"
+#include "lacuna/load/screen_batch.h"
+#include "lacuna/train/checkpoint.h"
+
+namespace lacuna {
+namespace {
+
+bool operators_have_cuda() {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("lacuna::has_cuda", "")
+      .typed<bool()>()
+      .call();
+}
+
+// The graph as the model sees it.
+struct Seen {
+  HeteroGraph graph;
+  Fingerprint fingerprint;
+};
+
+Seen see_graph(const Config& config, const Screen& screen) {
+  HeteroGraph graph = config.graph == "shuffled" ? shuffle_graph(screen.graph(), config.train.seed)
+                                                 : screen.graph();
+  Fingerprint fingerprint = fingerprint_of(graph);
+  return {std::move(graph), std::move(fingerprint)};
+}
+
+Session assemble(const Config& config, const LabelScale* trained, const Note& note) {
+  const Screen screen = Screen::open(config.screen);
+  const Split& split = screen.split(config.split);
+  const auto training = samples_in(split, Part::train);
+  if (training.empty() && !trained)
+    throw Error("split '{}' of {} has no training samples", split.name, screen.path().string());
+  LabelScale labels = trained ? find_labels(screen.samples(), *trained)
+                              : scale_labels(screen.samples(), config.labels, training);
+  const at::Device device = choose_device(config.train.device, note);
+  Seen seen = see_graph(config, screen);
+  const GeneGraph graph(seen.graph, device);
+  const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
+  if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
+  return {config, screen, split, std::move(seen.fingerprint), std::move(labels), graph, model};
+}
+
+}  // namespace
+
+std::vector<uint32_t> Session::samples(Part part) const { return samples_in(split, part); }
+
+at::Device choose_device(const std::string& name, const Note& note) {
+  const bool has_gpu = at::getNumGPUs() > 0;
+  if (name == "cuda" && !has_gpu)
+    throw Error("train.device is cuda, but torch finds no GPU here; set it to cpu or auto");
+  if (name == "cpu" || (name == "auto" && !has_gpu)) return at::kCPU;
+  if (!operators_have_cuda()) {
+    if (name == "cuda")
+      throw Error("train.device is cuda, but this build has no CUDA; build it where nvcc is found");
+    note("there is a GPU, but this build of lacuna has no CUDA: training on the CPU");
+    return at::kCPU;
+  }
+  return at::Device(at::kCUDA, 0);
+}
+
+Session open_session(const Config& config, const Note& note) {
+  return assemble(config, nullptr, note);
+}
+
+std::string choose_checkpoint(const Run& run, const std::string& asked) {
+  if (!asked.empty()) {
+    if (!run.has_checkpoint(asked))
+      throw Error("{} has no checkpoint '{}'", run.path().string(), asked);
+    return asked;
+  }
+  for (const char* name : {"best_pearson", "last"})
+    if (run.has_checkpoint(name)) return name;
+  throw Error("{} has no checkpoint yet; `lacuna train --resume --out {}` goes on with it",
+              run.path().string(), run.path().string());
+}
+
+Session open_run(const Run& run, const std::string& checkpoint, const std::string& device,
+                 const fs::path& screen, const Note& note) {
+  Config config = read_config(run.config(), {});
+  if (!device.empty()) config.train.device = device;
+  if (!screen.empty()) config.screen = screen;
+  const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
+  const Safetensors contents = read_safetensors(file);
+  const LabelScale trained = read_label_scale(contents, file);
+  Session session = assemble(config, &trained, note);
+  check_fingerprint(read_fingerprint(contents, file), session, file);
+  load_weights(contents, file, *session.model);
+  return session;
+}
+
+void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file) {
+  auto differing = trained.differing_parts(session.fingerprint);
+  for (const std::string& part : session.fingerprint.differing_parts(trained))
+    if (std::find(differing.begin(), differing.end(), part) == differing.end())
+      differing.push_back(part);
+  if (differing.empty()) return;
+  throw Error(
+      "{} was trained on another graph: {} differ from those of {}; use the screen that it was "
+      "trained on, or train anew",
+      file.string(), fmt::join(differing, ", "), session.screen.path().string());
+}
+
+}  // namespace lacuna

@@ -1,0 +1,49 @@
+// What a config names, opened: the screen, its split, the graph on a device, the labels, the model.
+// Train, evaluate, predict, export and profile all start here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lacuna/nn/model.h"
+#include "lacuna/screen/screen.h"
+#include "lacuna/store/safetensors.h"
+#include "lacuna/train/config.h"
+#include "lacuna/train/labels.h"
+#include "lacuna/train/run.h"
+
+namespace lacuna {
+
+struct Session {
+  Config config;
+  Screen screen;
+  Split split;
+  Fingerprint fingerprint;  // of genes, edges and features as the model sees them
+  LabelScale labels;
+  GeneGraph graph;
+  std::shared_ptr<Model> model;
+
+  at::Device device() const { return graph.device(); }
+  std::vector<uint32_t> samples(Part part) const;
+};
+
+// Hears what the user should know: "no GPU in this build, training on the CPU".
+using Note = std::function<void(const std::string&)>;
+
+// `cpu`, `cuda` or `auto`. Throws Error when it cannot be had; auto says what it takes.
+at::Device choose_device(const std::string& name, const Note& note);
+
+// Opens everything, with new weights. The settings that the model adds show in config.resolved.
+Session open_session(const Config& config, const Note& note);
+// The same for a run, with the weights of a checkpoint ("" = best_pearson where there is one, else
+// last); `device` overrides the run's where it is not empty, `screen` where it is not. Throws Error
+// naming the part that differs when the screen's genes or graph are not those of the checkpoint.
+Session open_run(const Run& run, const std::string& checkpoint, const std::string& device,
+                 const fs::path& screen, const Note& note);
+std::string choose_checkpoint(const Run& run, const std::string& asked);
+
+// Throws Error naming what differs: a checkpoint is for one gene list and one graph.
+void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file);
+
+}  // namespace lacuna

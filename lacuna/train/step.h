@@ -1,0 +1,65 @@
+// One training step: forward, loss, backward, clipping, update.
+//
+// On a GPU a step over a full batch is recorded once as a CUDA graph and replayed: hundreds of
+// launches become one. What changes from step to step (genes, labels, learning rate, the seed of
+// dropout) stands in tensors. Batches of another size, models that are not static and several
+// batches a step run as they come. Only a build against a CUDA torch can record; is_recorded()
+// tells whether it was done.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "lacuna/nn/model.h"
+#include "lacuna/train/batch_feed.h"
+#include "lacuna/train/config.h"
+#include "lacuna/train/optimiser.h"
+
+namespace lacuna {
+
+// Mean over the measured labels of a batch, times the sample's weight: predicted and labels [B, L]
+// (standardised; NaN = not measured), weights [B] or undefined -> scalar; 0 where none is measured.
+//   mse      (p - y)^2
+//   logcosh  log(cosh(p - y))
+//   huber    (p - y)^2 / 2 within 1, else |p - y| - 1/2
+at::Tensor batch_loss(const std::string& kind, const at::Tensor& predicted,
+                      const at::Tensor& labels, const at::Tensor& weights);
+
+class Stepper {
+ public:
+  // model and optimiser outlive it. may_record: false keeps every step as it comes, for a profile.
+  Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options, bool may_record = true);
+  ~Stepper();
+
+  // One batch of a step. number: of the step, from 0; index: of the batch within it; both seed
+  // dropout. With is_last the step ends in an update.
+  void run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last, uint64_t epoch,
+           double lr);
+
+  bool is_recorded() const;
+  // Since the last call of clear_sums(): the losses of all batches times their sizes. Waits for the
+  // device.
+  double loss_sum() const;
+  void clear_sums();
+  // The loss and the gradient's norm of the last step. Waits for the device.
+  double last_loss() const;
+  double last_norm() const;
+  // The first step whose loss or gradient was not finite, or -1. Waits for the device.
+  int64_t first_bad_step() const;
+
+ private:
+  struct Recording;
+  void compute(const DeviceBatch& batch, uint64_t epoch, bool is_last);
+  void replay(const DeviceBatch& batch, uint64_t epoch);
+
+  Model& model_;
+  Optimiser& optimiser_;
+  TrainOptions options_;
+  bool may_record_;
+  int64_t warm_steps_ = 0;
+  at::Tensor step_, loss_sum_, last_loss_, last_norm_, first_bad_;  // scalars on the device
+  std::unique_ptr<Recording> recording_;
+};
+
+}  // namespace lacuna

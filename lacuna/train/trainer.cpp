@@ -1,0 +1,404 @@
+#include "lacuna/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <optional>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
+#include "lacuna/train/auto_batch.h"
+#include "lacuna/train/batch_feed.h"
+#include "lacuna/train/checkpoint.h"
+#include "lacuna/train/evaluate_run.h"
+#include "lacuna/train/optimiser.h"
+#include "lacuna/train/predictor.h"
+#include "lacuna/train/run.h"
+#include "lacuna/train/schedule.h"
+#include "lacuna/train/session.h"
+#include "lacuna/train/step.h"
+#include "lacuna/train/tensorboard.h"
+
+namespace lacuna {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text;
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+class Trainer {
+ public:
+  Trainer(Session& session, const Run& run, const TrainRequest& request, TrainListener& listener)
+      : session_(session),
+        options_(session.config.train),
+        run_(run),
+        request_(request),
+        listener_(listener),
+        optimiser_(*session.model, options_),
+        stepper_(*session.model, optimiser_, options_),
+        loader_(make_source(session), loader_settings(options_)),
+        feed_(loader_, session.labels, feed_options(session)),
+        steps_per_epoch_((loader_.order().batches() + uint64_t(options_.accumulate) - 1) /
+                         uint64_t(options_.accumulate)) {
+    state_.loader = loader_.state();
+  }
+
+  void resume() {
+    if (!run_.has_checkpoint("last")) return;  // it was interrupted before its first
+    const fs::path file = run_.checkpoint("last");
+    const Safetensors contents = read_safetensors(file);
+    check_fingerprint(read_fingerprint(contents, file), session_, file);
+    load_weights(contents, file, *session_.model);
+    load_optimiser(contents, file, *session_.model, optimiser_);
+    state_ = read_train_state(contents, file);
+    loader_.seek(state_.loader);
+    run_.cut_metrics(state_.step);
+    listener_.note(fmt::format("going on at step {} of epoch {}", state_.step, state_.epoch + 1));
+  }
+
+  RunEnd train() {
+    if (request_.tensorboard) events_.emplace(run_.path() / "tensorboard", int64_t(state_.step));
+    start_ = last_checkpoint_ = Clock::now();
+    while (!is_done()) {
+      // A run may have been stopped between the last batch of an epoch and its end.
+      const bool has_batches = state_.loader.epoch == state_.epoch;
+      carried_loss_ = state_.loss_sum;
+      stepper_.clear_sums();
+      if (has_batches && !train_epoch()) return RunEnd::stopped;
+      if (!end_epoch()) return RunEnd::stopped;
+    }
+    return RunEnd::finished;
+  }
+
+ private:
+  static ScreenSource make_source(const Session& session) {
+    ScreenSourceOptions options{.selection = session.samples(Part::train)};
+    const std::string& column = session.config.train.weight_column;
+    if (!column.empty()) {
+      check_weights(session.screen.samples(), column);
+      options.columns = {column};
+    }
+    return ScreenSource(session.screen.samples(), session.screen.graph().genes().size(), options);
+  }
+  static LoaderSettings loader_settings(const TrainOptions& options) {
+    return {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
+            .threads = int(options.threads)};
+  }
+  static FeedOptions feed_options(const Session& session) {
+    return {.device = session.device(),
+            .batch = session.config.train.batch,
+            .widest = widest_removal(session.screen.samples()),
+            .has_weights = !session.config.train.weight_column.empty()};
+  }
+
+  bool is_done() const {
+    if (state_.epoch >= uint64_t(options_.epochs)) return true;
+    return options_.patience > 0 && state_.epochs_without_better >= uint64_t(options_.patience);
+  }
+  bool is_asked_to_stop() const { return request_.stop && request_.stop->load(); }
+
+  // False when it was asked to stop.
+  bool train_epoch() {
+    session_.model->train();
+    const uint64_t batches = loader_.order().batches();
+    int64_t index = 0;  // of the batch within its step
+    while (const DeviceBatch* batch = feed_.next()) {
+      const bool is_last = index + 1 == options_.accumulate || feed_.state().position == batches;
+      const double lr = learning_rate(options_, state_.step, steps_per_epoch_);
+      stepper_.run(*batch, state_.step, index, is_last, state_.epoch, lr);
+      state_.loss_count += uint64_t(batch->size());
+      index = is_last ? 0 : index + 1;
+      if (!is_last) continue;
+      ++state_.step;
+      state_.loader = feed_.state();
+      if (!after_step(lr)) return false;
+    }
+    state_.loader = feed_.state();
+    check_finite();
+    return true;
+  }
+
+  bool after_step(double lr) {
+    const bool is_cpu = session_.device().is_cpu();
+    const bool is_due = state_.step % uint64_t(options_.log_every) == 0;
+    if (is_cpu || is_due) check_finite();
+    if (is_due) log_step(lr);
+    const bool must_stop = is_asked_to_stop();
+    if (must_stop || seconds_since(last_checkpoint_) >= options_.checkpoint_minutes * 60) {
+      save("last");
+    }
+    return !must_stop;
+  }
+
+  void log_step(double lr) {
+    const Scope scope("logging");
+    TrainProgress progress = current_progress();
+    progress.loss = stepper_.last_loss();
+    progress.lr = lr;
+    const double norm = stepper_.last_norm();
+    run_.add_metrics({{"kind", "step"},
+                      {"epoch", state_.epoch},
+                      {"step", state_.step},
+                      {"loss", number(progress.loss)},
+                      {"lr", lr},
+                      {"grad_norm", number(norm)},
+                      {"samples_per_s", progress.samples_per_s},
+                      {"seconds", total_seconds()}});
+    add_event("train/loss", progress.loss);
+    add_event("train/lr", lr);
+    add_event("train/grad_norm", norm);
+    add_event("train/samples_per_s", progress.samples_per_s);
+    listener_.step(progress);
+  }
+
+  void add_event(const std::string& tag, double value) {
+    if (events_) events_->scalar(tag, int64_t(state_.step), float(value), unix_seconds());
+  }
+
+  double total_seconds() const { return state_.seconds + seconds_since(start_); }
+
+  TrainProgress current_progress() {
+    TrainProgress progress;
+    progress.step = state_.step;
+    progress.epoch = state_.epoch;
+    progress.epochs = uint64_t(options_.epochs);
+    progress.sample = state_.loss_count;
+    progress.samples = loader_.order().samples();
+    progress.best_pearson = std::isfinite(state_.best_pearson) ? state_.best_pearson : NAN;
+    const uint64_t now = state_.epoch * progress.samples + state_.loss_count;
+    if (!rate_from_) rate_from_ = {Clock::now(), now};
+    const double passed = seconds_since(rate_from_->first);
+    if (passed > 0 && now > rate_from_->second) {
+      progress.samples_per_s = double(now - rate_from_->second) / passed;
+      progress.seconds_left =
+          double(progress.epochs * progress.samples - now) / progress.samples_per_s;
+    }
+    return progress;
+  }
+
+  // False when it was asked to stop.
+  bool end_epoch() {
+    const double train_loss =
+        (carried_loss_ + stepper_.loss_sum()) / double(std::max<uint64_t>(state_.loss_count, 1));
+    const Predictions found =
+        predict_samples(session_, session_.samples(Part::validation), 0, Progress::none(),
+                        [this] { return is_asked_to_stop(); });
+    if (is_asked_to_stop()) {  // an unfinished validation counts for nothing and is done again
+      save("last");
+      return false;
+    }
+    const auto validation = metrics_by_label(found);
+    const TrainProgress progress = current_progress();
+    ++state_.epoch;
+    state_.loss_sum = 0;
+    state_.loss_count = 0;
+    const bool better_pearson = take_best(validation);
+    log_epoch(train_loss, validation);
+    save("last");
+    if (better_pearson) copy_checkpoint("best_pearson");
+    if (better_mse_) copy_checkpoint("best_mse");
+    listener_.epoch(progress, train_loss, validation);
+    return true;
+  }
+
+  std::vector<Metrics> metrics_by_label(const Predictions& found) const {
+    std::vector<Metrics> result;
+    if (found.samples.empty()) return result;
+    const uint64_t labels = session_.labels.size();
+    for (uint64_t l = 0; l < labels; ++l) {
+      std::vector<float> predicted, measured;
+      for (uint64_t s = 0; s < found.samples.size(); ++s) {
+        predicted.push_back(found.predicted[s * labels + l]);
+        measured.push_back(found.measured[s * labels + l]);
+      }
+      result.push_back(compute_metrics(predicted, measured));
+    }
+    return result;
+  }
+
+  // Mean over the labels; a Pearson that is not defined counts as 0.
+  bool take_best(const std::vector<Metrics>& validation) {
+    better_mse_ = false;
+    if (validation.empty()) return false;
+    double pearson = 0, mse = 0;
+    for (const Metrics& metrics : validation) {
+      pearson += std::isnan(metrics.pearson) ? 0 : metrics.pearson / double(validation.size());
+      mse += metrics.mse / double(validation.size());
+    }
+    better_mse_ = mse < state_.best_mse;
+    if (better_mse_) state_.best_mse = mse;
+    const bool is_better = pearson > state_.best_pearson;
+    if (is_better) state_.best_pearson = pearson;
+    state_.epochs_without_better = is_better ? 0 : state_.epochs_without_better + 1;
+    return is_better;
+  }
+
+  void log_epoch(double train_loss, const std::vector<Metrics>& validation) {
+    Json by_label = Json::object();
+    for (size_t l = 0; l < validation.size(); ++l) {
+      const Metrics& metrics = validation[l];
+      by_label[session_.labels.names[l]] = {{"count", metrics.count},
+                                            {"pearson", number(metrics.pearson)},
+                                            {"spearman", number(metrics.spearman)},
+                                            {"mse", number(metrics.mse)}};
+      add_event("validation/pearson/" + session_.labels.names[l], metrics.pearson);
+      add_event("validation/mse/" + session_.labels.names[l], metrics.mse);
+    }
+    run_.add_metrics({{"kind", "epoch"},
+                      {"epoch", state_.epoch - 1},
+                      {"step", state_.step},
+                      {"train_loss", number(train_loss)},
+                      {"validation", by_label},
+                      {"seconds", total_seconds()}});
+    add_event("train/epoch_loss", train_loss);
+    if (events_) events_->flush();
+  }
+
+  void save(const char* name) {
+    const Scope scope("logging");
+    check_finite();
+    TrainState state = state_;
+    state.seconds = total_seconds();
+    if (state.loss_count > 0) state.loss_sum = carried_loss_ + stepper_.loss_sum();
+    YAML::Emitter settings;
+    settings << session_.config.model;
+    write_checkpoint(run_.checkpoint(name), *session_.model, optimiser_, state,
+                     {session_.labels, session_.fingerprint, settings.c_str()});
+    last_checkpoint_ = Clock::now();
+  }
+
+  void copy_checkpoint(const char* name) {
+    const fs::path to = run_.checkpoint(name);
+    fs::path temporary = to;
+    temporary += ".tmp";
+    fs::copy_file(run_.checkpoint("last"), temporary, fs::copy_options::overwrite_existing);
+    fs::rename(temporary, to);
+    sync_directory(to.parent_path());
+  }
+
+  // A loss that is not finite ends the run; which batch it was follows from the step alone.
+  void check_finite() {
+    const int64_t bad = stepper_.first_bad_step();
+    if (bad < 0) return;
+    const uint64_t in_epoch = uint64_t(bad) % steps_per_epoch_;
+    const uint64_t epoch = uint64_t(bad) / steps_per_epoch_;
+    std::vector<uint64_t> places, samples;
+    for (uint64_t i = 0; i < uint64_t(options_.accumulate); ++i) {
+      const uint64_t position = in_epoch * uint64_t(options_.accumulate) + i;
+      if (position >= loader_.order().batches()) break;
+      loader_.order().batch(epoch, position, places);
+      ScreenBatch batch;
+      loader_.source().fill(places, batch);
+      samples.insert(samples.end(), batch.samples().begin(), batch.samples().end());
+    }
+    const fs::path file = run_.path() / "bad_batch.json";
+    Json details = {
+        {"step", bad}, {"epoch", epoch}, {"samples", samples}, {"removed", Json::array()}};
+    const RemovedReader reader(session_.screen.samples());
+    std::vector<uint32_t> genes;
+    for (const uint64_t sample : samples) {
+      reader.read(sample, genes);
+      Json names = Json::array();
+      for (const uint32_t gene : genes)
+        names.push_back(session_.screen.graph().genes().names[gene]);
+      details["removed"].push_back(names);
+    }
+    write_text_atomically(file, details.dump(2) + "\n");
+    throw Error(
+        "the loss is not finite at step {} (epoch {}), samples {}{}; the batch is saved in {}; try "
+        "a smaller train.lr, train.clip, or train.precision=f32, or look at these samples' labels",
+        bad, epoch + 1,
+        fmt::join(samples.begin(), samples.begin() + long(std::min<size_t>(samples.size(), 8)),
+                  ", "),
+        samples.size() > 8 ? ", ..." : "", file.string());
+  }
+
+  Session& session_;
+  const TrainOptions& options_;
+  const Run& run_;
+  const TrainRequest& request_;
+  TrainListener& listener_;
+  Optimiser optimiser_;
+  Stepper stepper_;
+  Loader<ScreenSource> loader_;
+  BatchFeed feed_;
+  uint64_t steps_per_epoch_;
+  std::optional<EventWriter> events_;
+  TrainState state_;
+  double carried_loss_ = 0;  // of this epoch, from before the run was resumed
+  bool better_mse_ = false;
+  Clock::time_point start_, last_checkpoint_;
+  std::optional<std::pair<Clock::time_point, uint64_t>> rate_from_;
+};
+
+std::string describe(const Session& session) {
+  return fmt::format("{} with {} parameters on {}", session.config.model["name"].as<std::string>(),
+                     session.model->parameter_count(), session.device().str());
+}
+
+Json run_info(const Session& session, const TrainRequest& request) {
+  uint64_t edges = 0;
+  for (const EdgeType* type : session.screen.graph().gene_edges()) edges += type->size();
+  return {{"command", request.command},
+          {"lacuna", request.version},
+          {"torch", TORCH_VERSION},
+          {"device", session.device().str()},
+          {"screen",
+           {{"path", fs::absolute(session.screen.path()).string()},
+            {"fingerprint", session.fingerprint.to_json()},
+            {"samples", session.screen.samples().size()},
+            {"genes", session.screen.graph().genes().size()},
+            {"edges", edges}}},
+          {"parameters", session.model->parameter_count()},
+          {"started", now_text()}};
+}
+
+}  // namespace
+
+RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& listener) {
+  const auto note = [&](const std::string& words) { listener.note(words); };
+  const bool goes_on = request.resume && fs::exists(request.out / "run.json");
+  Config config = goes_on ? read_config(Run::open(request.out).config(), {}) : asked;
+  Session session = open_session(config, note);
+  if (session.config.train.batch == 0) find_batch(session, note);
+  if (session.config.train.patience > 0 && session.samples(Part::validation).empty())
+    throw Error("train.patience is {}, but split '{}' has no validation samples; set it to 0",
+                session.config.train.patience, session.split.name);
+  const Run run =
+      goes_on ? Run::open(request.out) : Run::create(request.out, to_yaml(session.config));
+  try {
+    run.update({{"status", "running"}, {"message", ""}});
+    if (!goes_on) run.update(run_info(session, request));
+    listener.begin(describe(session));
+    Trainer trainer(session, run, request, listener);
+    if (goes_on) trainer.resume();
+    if (trainer.train() == RunEnd::stopped) {
+      run.update({{"status", "stopped"}, {"ended", now_text()}});
+      return RunEnd::stopped;
+    }
+    evaluate_run(run, {.stop = request.stop}, listener);
+    run.update({{"status", "finished"}, {"ended", now_text()}});
+    return RunEnd::finished;
+  } catch (const std::exception& error) {
+    run.update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
+    throw;
+  }
+}
+
+}  // namespace lacuna

@@ -1,0 +1,54 @@
+// Training: from a config to a run.
+//
+// A run that is interrupted, by a signal or by a crash, goes on where its last checkpoint stands,
+// inside an epoch too. On the CPU its weights at the end are those of a run that was never
+// interrupted, bit for bit (with the same number of threads): the order of samples, the seed of
+// dropout and the learning rate are pure functions of the step.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "lacuna/core/progress.h"
+#include "lacuna/train/config.h"
+#include "lacuna/train/metrics.h"
+
+namespace lacuna {
+
+struct TrainRequest {
+  fs::path out;                             // the run's directory
+  bool resume = false;                      // go on with the run in `out`, by its own config
+  bool tensorboard = false;                 // also event files, in out/tensorboard
+  std::string command;                      // for run.json
+  std::string version;                      // of lacuna
+  const std::atomic<bool>* stop = nullptr;  // set by a signal: checkpoint and return
+};
+
+enum class RunEnd { finished, stopped };  // stopped: "resume me"
+
+// What a listener hears; all from the thread that trains.
+struct TrainProgress {
+  uint64_t step = 0, epoch = 0, epochs = 0;
+  uint64_t sample = 0, samples = 0;  // of this epoch
+  double loss = 0, lr = 0;
+  double best_pearson = 0;  // of the validation; NaN before the first
+  double samples_per_s = 0, seconds_left = 0;
+};
+
+class TrainListener {
+ public:
+  virtual ~TrainListener() = default;
+  virtual void note(const std::string& /*words*/) {}
+  virtual void begin(const std::string& /*what is trained on what*/) {}
+  virtual void step(const TrainProgress& /*progress*/) {}
+  virtual void epoch(const TrainProgress& /*progress*/, double /*train_loss*/,
+                     const std::vector<Metrics>& /*validation, one a label; empty: none*/) {}
+  virtual Progress& progress() { return Progress::none(); }  // of other long work
+};
+
+// Trains, then evaluates (evaluate.h). Throws Error for a config that cannot be, and when a loss is
+// not finite: the message names the step and the samples of its batch, which are saved in
+// out/bad_batch.json; the run's status is then "failed".
+RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
+
+}  // namespace lacuna

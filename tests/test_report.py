@@ -203,6 +203,19 @@ def test_metrics_that_are_not_defined(screen, tmp_path):
     assert not re.search(r"\b(nan|inf)\b", text_of(page), re.IGNORECASE)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about such labels
+def test_labels_that_are_infinite_or_all_the_same(tmp_path):
+    """Odd screens: the page has no number that is none."""
+    for kind, label in [("infinite", [np.inf, -np.inf, 1.0]), ("same", [0.1]), ("missing", [np.nan])]:
+        screen = tmp_path / kind
+        succeed("generate", "screen", screen, "--size", "tiny", "--seed", "1")
+        path = screen / "samples" / "label.npy"
+        old = np.load(path)
+        np.save(path, np.resize(np.array(label, np.float32), old.shape))
+        page = report(tmp_path / "report.html", make_run(tmp_path / f"run-{kind}", screen, labels=("gene_interaction",)))
+        assert not re.search(r"[\s\"](nan|-?inf)\b", page, re.IGNORECASE), kind
+
+
 def test_several_labels(screen, tmp_path):
     labels = ("fitness", "growth", "a<b>")
     page = report(tmp_path / "report.html", make_run(tmp_path / "run", screen, labels=labels))

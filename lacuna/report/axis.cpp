@@ -92,8 +92,9 @@ std::vector<Tick> Axis::ticks(int wanted) const {
   }
   std::vector<Tick> ticks;
   const double step = round_step(high_ - low_, wanted);
-  for (double i = std::ceil(low_ / step - 1e-9); i * step <= high_ + step * 1e-9; ++i)
-    ticks.push_back({i * step, tick_label(i * step, step)});
+  const double first = std::ceil(low_ / step - 1e-9);
+  for (int i = 0; i <= 2 * wanted && (first + i) * step <= high_ + step * 1e-9; ++i)
+    ticks.push_back({(first + i) * step, tick_label((first + i) * step, step)});
   return ticks;
 }
 

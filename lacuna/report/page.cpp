@@ -86,7 +86,7 @@ svg .bar:hover{opacity:.75}
 .scroll{overflow-x:auto;margin:12px 0}
 table{border-collapse:collapse;font-size:13.5px;min-width:40%}
 th{font-weight:600;color:var(--pale);text-align:left;vertical-align:bottom}
-th,td{padding:4px 18px 4px 0;border-bottom:1px solid var(--line)}
+th,td{padding:4px 16px 4px 0;border-bottom:1px solid var(--line)}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 td.n{white-space:nowrap}
 tr.strong td{font-weight:600}

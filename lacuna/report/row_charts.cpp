@@ -12,7 +12,7 @@
 namespace lacuna::report {
 namespace {
 
-constexpr double kWidth = 1040, kNames = 190, kGap = 46, kTop = 34, kRow = 24;
+constexpr double kWidth = 1040, kRight = 26, kNames = 190, kGap = 46, kTop = 34, kRow = 24;
 constexpr size_t kNameCharacters = 28;
 
 std::string row_name(double y, const std::string& name, bool is_strong) {
@@ -84,7 +84,7 @@ std::string forest_plot(const ForestPlot& plot) {
   for (const auto& row : plot.rows) LACUNA_ASSERT(row.estimates.size() == plot.panels.size());
   const double bottom = kTop + kRow * double(plot.rows.size()) + 4;
   const double panels = double(plot.panels.size());
-  const double width = (kWidth - kNames - 14 - kGap * (panels - 1)) / panels;
+  const double width = (kWidth - kNames - kRight - kGap * (panels - 1)) / panels;
   std::string out = svg_open(kWidth, bottom + 26);
   for (size_t r = 0; r < plot.rows.size(); ++r)
     out += row_name(kTop + (double(r) + 0.5) * kRow, plot.rows[r].name, plot.rows[r].is_strong);
@@ -104,9 +104,9 @@ std::string bar_chart(const BarChart& chart) {
   range.add(0);
   for (const auto& row : chart.rows)
     for (const double value : row.values) range.add(value);
-  const Axis x = Axis::covering(range.low, range.high, kNames, kWidth - 14);
+  const Axis x = Axis::covering(range.low, range.high, kNames, kWidth - kRight);
   std::string out = svg_open(kWidth, bottom + 44);
-  const Frame frame = {kWidth, bottom + 44, kNames, kWidth - 14, top, bottom};
+  const Frame frame = {kWidth, bottom + 44, kNames, kWidth - kRight, top, bottom};
   for (const auto& tick : x.ticks(8))
     out += line_between(x.pixel(tick.value), top, x.pixel(tick.value), bottom, "grid");
   for (size_t r = 0; r < chart.rows.size(); ++r) {

@@ -45,7 +45,7 @@ Histogram degree_histogram(const HeteroGraph& graph) {
                       .counts = {},
                       .unit = "genes",
                       .is_log_x = true};
-  const uint64_t most = *std::max_element(degrees.begin(), degrees.end());
+  const uint64_t most = degrees.empty() ? 0 : *std::max_element(degrees.begin(), degrees.end());
   while (result.edges.back() <= double(most) || result.counts.empty()) {
     result.edges.push_back(result.edges.back() * 2);
     result.counts.push_back(0);
@@ -59,19 +59,20 @@ Histogram degree_histogram(const HeteroGraph& graph) {
 // beyond is counted in the note.
 std::pair<Histogram, std::string> label_histogram(const Samples& samples, uint64_t label,
                                                   const NumberSummary& numbers) {
-  constexpr size_t kBins = 60;
+  const size_t bins = size_t(std::clamp(std::sqrt(double(numbers.count)), 10.0, 60.0));
   constexpr double kDeviations = 5;
   double low = std::max(numbers.min, numbers.mean - kDeviations * numbers.sd);
   double high = std::min(numbers.max, numbers.mean + kDeviations * numbers.sd);
-  if (!(high > low)) low = numbers.mean - 0.5, high = numbers.mean + 0.5;
+  if (low == high) low -= 0.5, high += 0.5;
+  if (!std::isfinite(high - low)) low = -1, high = 1;  // a label may be infinite
   Histogram result = {.x_label = samples.label_names[label],
                       .y_label = "samples",
                       .edges = {},
-                      .counts = std::vector<uint64_t>(kBins),
+                      .counts = std::vector<uint64_t>(bins),
                       .unit = "samples",
                       .is_log_x = false};
-  for (size_t i = 0; i <= kBins; ++i)
-    result.edges.push_back(low + (high - low) * double(i) / double(kBins));
+  for (size_t i = 0; i <= bins; ++i)
+    result.edges.push_back(low + (high - low) * double(i) / double(bins));
   const auto values = samples.labels.as<float>();
   uint64_t beyond = 0;
   for (uint64_t i = label; i < values.size(); i += samples.label_count()) {
@@ -80,11 +81,13 @@ std::pair<Histogram, std::string> label_histogram(const Samples& samples, uint64
     const bool is_beyond = value < low || value > high;
     beyond += is_beyond;
     if (!is_beyond)
-      ++result.counts[std::min(kBins - 1, size_t((value - low) / (high - low) * double(kBins)))];
+      ++result.counts[std::min(bins - 1, size_t((value - low) / (high - low) * double(bins)))];
   }
-  return {result, beyond == 0 ? ""
-                              : fmt::format("{} samples lie beyond the ends, to {:.4g} and {:.4g}.",
-                                            with_commas(beyond), numbers.min, numbers.max)};
+  std::string note;
+  if (beyond > 0) note = fmt::format("{} samples lie beyond the ends", with_commas(beyond));
+  if (beyond > 0 && std::isfinite(numbers.min) && std::isfinite(numbers.max))
+    note += fmt::format(", to {:.4g} and {:.4g}", numbers.min, numbers.max);
+  return {result, note.empty() ? note : note + "."};
 }
 
 std::shared_ptr<const ScreenFacts> read_facts(const fs::path& folder, Progress& progress) {

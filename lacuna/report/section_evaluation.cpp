@@ -165,17 +165,17 @@ std::string group_table(const std::string& what, const GroupErrors& errors) {
 }
 
 Histogram error_histogram(const std::string& what, const std::vector<double>& values) {
-  constexpr size_t kBins = 40;
+  const size_t bins = size_t(std::clamp(std::sqrt(double(values.size())), 6.0, 40.0));
   const double high = std::max(1e-30, *std::max_element(values.begin(), values.end()));
   Histogram result = {.x_label = "mean |error| of a " + what,
                       .y_label = what + "s",
                       .edges = {},
-                      .counts = std::vector<uint64_t>(kBins),
+                      .counts = std::vector<uint64_t>(bins),
                       .unit = what + "s",
                       .is_log_x = false};
-  for (size_t i = 0; i <= kBins; ++i) result.edges.push_back(high * double(i) / double(kBins));
+  for (size_t i = 0; i <= bins; ++i) result.edges.push_back(high * double(i) / double(bins));
   for (const double value : values)
-    ++result.counts[std::min(kBins - 1, size_t(value / high * double(kBins)))];
+    ++result.counts[std::min(bins - 1, size_t(value / high * double(bins)))];
   return result;
 }
 

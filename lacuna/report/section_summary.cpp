@@ -190,7 +190,6 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
                               {status_html(run), false},
                               text_cell(split_text(run)),
                               {"<span class=\"whole pale\">not evaluated yet</span>", false},
-                              text_cell(""),
                               {"", true},
                               {"", true},
                               {"", true},
@@ -203,8 +202,7 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
     rows.push_back({.cells = {{name, false},
                               {status_html(run), false},
                               text_cell(split_text(run)),
-                              text_cell(part->part),
-                              text_cell(label.label),
+                              text_cell(fmt::format("{}: {}", part->part, label.label)),
                               {estimate_html(label.model.pearson, true), true},
                               {correlation(label.model.spearman.value), true},
                               {number(label.model.mse.value), true},
@@ -236,7 +234,7 @@ std::string several_runs(std::span<const Run> runs) {
     add_run_rows(runs[r], int(r), rows);
     add_forest_rows(runs[r], int(r), forest);
   }
-  std::string out = table({"run", "status", "split", "part", "label", "Pearson", "Spearman", "MSE",
+  std::string out = table({"run", "status", "split", "part: label", "Pearson", "Spearman", "MSE",
                            "best baseline", "epochs", "parameters"},
                           rows);
   if (!forest.empty())

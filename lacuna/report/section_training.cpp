@@ -71,12 +71,12 @@ bool needs_log(const std::vector<Series>& all) {
 }
 
 std::string curve(const std::string& title, const std::string& x_label, const std::string& y_label,
-                  std::vector<Series> series, bool whole_x) {
+                  std::vector<Series> series, bool whole_x, bool may_be_log) {
   std::erase_if(series, [](const Series& one) { return !has_values(one); });
   if (series.empty()) return "";
   std::vector<LegendEntry> entries;
   for (const auto& one : series) entries.push_back({one.name, one.colour});
-  const bool is_log = needs_log(series);
+  const bool is_log = may_be_log && needs_log(series);
   return figure(title + (is_log ? " (logarithmic)" : ""),
                 line_chart({.x_label = x_label,
                             .y_label = y_label,
@@ -92,7 +92,7 @@ std::string loss_curve(std::span<const Run> runs) {
   if (runs.size() == 1) {
     series.push_back(step_series(runs[0], "logged steps", 4, loss));
     series.push_back(epoch_loss_series(runs[0], "mean of the epoch", 0));
-    return curve("Training loss", "step", "loss", series, false);
+    return curve("Training loss", "step", "loss", series, false, true);
   }
   // The noise of steps would hide one run behind another: means of epochs where all have some.
   const bool by_epoch =
@@ -101,7 +101,7 @@ std::string loss_curve(std::span<const Run> runs) {
     series.push_back(by_epoch ? epoch_loss_series(runs[r], runs[r].name, int(r))
                               : step_series(runs[r], runs[r].name, int(r), loss));
   return curve(by_epoch ? "Training loss, mean of each epoch" : "Training loss, logged steps",
-               "step", "loss", series, false);
+               "step", "loss", series, false, true);
 }
 
 std::string lr_curve(std::span<const Run> runs) {
@@ -109,7 +109,7 @@ std::string lr_curve(std::span<const Run> runs) {
   for (size_t r = 0; r < runs.size(); ++r)
     series.push_back(step_series(runs[r], runs.size() == 1 ? "learning rate" : runs[r].name, int(r),
                                  [](const StepLine& line) { return line.lr; }));
-  return curve("Learning rate", "step", "learning rate", series, false);
+  return curve("Learning rate", "step", "learning rate", series, false, false);
 }
 
 // One run: its labels in one plot. Several: a plot a label.
@@ -117,7 +117,7 @@ void add_validation_curves(std::span<const Run> runs, const std::string& name, M
                            std::vector<std::string>& plots) {
   const auto labels = validation_labels(runs);
   const auto add = [&](const std::string& title, const std::vector<Series>& series) {
-    plots.push_back(curve(title, "epochs done", name, series, true));
+    plots.push_back(curve(title, "epochs done", name, series, true, true));
   };
   std::vector<Series> series;
   if (runs.size() == 1) {

@@ -40,8 +40,9 @@ namespace {
 std::vector<Tick> whole_ticks(const Axis& axis, int wanted) {
   std::vector<Tick> ticks;
   const double step = std::max(1.0, std::ceil(round_step(axis.high() - axis.low(), wanted)));
-  for (double value = std::ceil(axis.low() / step) * step; value <= axis.high(); value += step)
-    ticks.push_back({value, tick_label(value, step)});
+  const double first = std::ceil(axis.low() / step) * step;
+  for (int i = 0; i <= 2 * wanted && first + i * step <= axis.high(); ++i)
+    ticks.push_back({first + i * step, tick_label(first + i * step, step)});
   return ticks;
 }
 

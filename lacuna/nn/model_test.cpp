@@ -76,7 +76,7 @@ std::vector<at::Tensor> compute(Model& model, const ModelInput& input) {
   model.total_loss(loss, /*epoch=*/5).backward();
   std::vector<at::Tensor> results = {prediction.detach()};
   for (const auto& parameter : model.parameters())
-    results.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+    results.push_back(parameter.grad().clone());  // throws where a parameter is not used
   return results;
 }
 
@@ -165,9 +165,14 @@ TEST(HeteroGin, SavingsGiveTheNumbersOfThePlainForm) {
         const auto names = plain->named_parameters().keys();
         const auto ours = compute(*saving, input), expected = compute(*plain, input);
         ASSERT_EQ(ours.size(), expected.size());
+        // Attention does not feel the bias of its keys: the gradient of that is rounding alone, to
+        // be measured against the other gradients.
+        double whole = 0;
+        for (const auto& tensor : expected) whole += tensor.norm().item<double>();
         for (size_t i = 0; i < ours.size(); ++i) {
-          ASSERT_TRUE(expected[i].defined() && ours[i].defined()) << names[i - 1];
-          EXPECT_LT(apart(ours[i], expected[i]), 1e-9) << (i ? names[i - 1] : "prediction");
+          EXPECT_LT((ours[i] - expected[i]).norm().item<double>(),
+                    1e-9 * expected[i].norm().item<double>() + 1e-12 * whole)
+              << (i ? names[i - 1] : "prediction");
         }
       }
 }
@@ -228,8 +233,8 @@ TEST(Model, RepeatsAndOrderDoNotMatterAndGenesDo) {
     SCOPED_TRACE(settings);
     const auto model = shaken(settings, graph, seed);
     const auto y = model->forward(to_input({{4, 9, 2}, {2, 4, 9}, {9, 2, 4, 2, 9}, {9, 2, 5}}));
-    EXPECT_LT(apart(y[1], y[0]), 1e-12);
-    EXPECT_LT(apart(y[2], y[0]), 1e-12);
+    EXPECT_LT(apart(y[1], y[0]), 1e-9);
+    EXPECT_LT(apart(y[2], y[0]), 1e-9);
     EXPECT_GT(apart(y[3], y[0]), 1e-6);
   }
 }

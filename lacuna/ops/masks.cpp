@@ -12,13 +12,7 @@
 namespace lacuna {
 namespace {
 
-constexpr std::array<std::string_view, 3> kFormNames = {"u8", "bits", "bf16"};
-constexpr uint64_t kAlignment = 64;
-
-uint64_t byte_count(MaskForm form, uint64_t elements) {
-  if (form == MaskForm::bits) return (elements + 7) / 8;
-  return form == MaskForm::bf16 ? 2 * elements : elements;
-}
+constexpr std::array<std::string_view, 4> kFormNames = {"u8", "bits", "bf16", "positions"};
 
 template <uint8_t kValue>
 void set_places(uint64_t stride, const MaskTableView& table, const RemovedView& removed,
@@ -66,7 +60,14 @@ std::string_view name(MaskForm form) { return kFormNames.at(size_t(form)); }
 MaskForm mask_form_from_name(std::string_view text) {
   for (size_t i = 0; i < kFormNames.size(); ++i)
     if (kFormNames[i] == text) return MaskForm(i);
-  throw Error("unknown form of masks '{}'; it is u8, bits or bf16", text);
+  throw Error("unknown form of masks '{}'; it is u8, bits, bf16 or positions", text);
+}
+
+uint64_t mask_bytes(MaskForm form, uint64_t elements) {
+  if (form == MaskForm::positions)
+    throw Error("records of positions have no layout of their own; ask for that of u8");
+  if (form == MaskForm::bits) return (elements + 7) / 8;
+  return form == MaskForm::bf16 ? 2 * elements : elements;
 }
 
 MaskLayout::MaskLayout(const RemovalRules& rules, MaskForm form) : form_(form) {
@@ -78,9 +79,9 @@ MaskLayout::MaskLayout(std::span<const int64_t> counts, MaskForm form) : form_(f
 }
 
 void MaskLayout::add(std::string name, uint64_t count) {
-  const uint64_t bytes = byte_count(form_, count);
+  const uint64_t bytes = mask_bytes(form_, count);
   sections_.push_back({std::move(name), count, stride_, bytes});
-  stride_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  stride_ += (bytes + kMaskAlignment - 1) / kMaskAlignment * kMaskAlignment;
 }
 
 const MaskLayout::Section& MaskLayout::section(std::string_view name) const {

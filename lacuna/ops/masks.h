@@ -5,7 +5,8 @@
 // element is 1 where it is kept and 0 where it is gone; the bytes between two masks are 0. Records
 // of a batch are sample-major, [B, stride]. This one layout serves disk, memory, batches and
 // devices, in three forms: u8 (a byte an element), bits (least significant first), bf16 (two
-// bytes).
+// bytes). A fourth, positions, lists what is gone and has no layout of its own: it expands to a u8
+// record (mask_form.h makes and expands all four).
 //
 // aggregate_masked() reads these records (the rungs from `disk` to `device`); the rung `kernel`
 // needs none.
@@ -23,9 +24,13 @@
 
 namespace lacuna {
 
-enum class MaskForm : uint8_t { u8, bits, bf16 };
+enum class MaskForm : uint8_t { u8, bits, bf16, positions };
 std::string_view name(MaskForm form);
-MaskForm mask_form_from_name(std::string_view name);  // throws Error, listing the three
+MaskForm mask_form_from_name(std::string_view name);  // throws Error, listing the four
+
+inline constexpr uint64_t kMaskAlignment = 64;
+// Bytes of a mask of this many elements, without padding; not for positions.
+uint64_t mask_bytes(MaskForm form, uint64_t elements);
 
 class MaskLayout {
  public:
@@ -36,6 +41,7 @@ class MaskLayout {
     uint64_t bytes;    // without padding
   };
 
+  // Throws Error for positions.
   MaskLayout(const RemovalRules& rules, MaskForm form);
   // From the number of elements of each section, in order; the sections have no names.
   MaskLayout(std::span<const int64_t> counts, MaskForm form);

@@ -7,7 +7,11 @@
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/plan_cache.h"
 #include "lacuna/train/checkpoint.h"
+#if LACUNA_HAVE_CUDA
+#include "lacuna/ops/shared_memory_cuda.h"
+#endif
 
 namespace lacuna {
 namespace {
@@ -32,6 +36,23 @@ Seen see_graph(const Config& config, const Screen& screen) {
   return {std::move(graph), std::move(fingerprint)};
 }
 
+// The graph on its device. What a GPU needs planned is kept beside the screen.
+GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device device,
+                      const Note& note) {
+#if LACUNA_HAVE_CUDA
+  if (device.is_cuda() && graph.genes().size() < 65536) {
+    const GraphPlan plan = plan_gene_edges(graph);
+    const uint32_t capacity =
+        slice_capacity(cuda_shared_memory_bytes(), plan.node_count(), plan.type_count());
+    const CachedPlan cached = cached_plan(cache_folder(screen), plan, capacity);
+    if (!cached.note.empty()) note(cached.note);
+    return GeneGraph(graph, device, &cached.slices);
+  }
+#endif
+  (void)screen, (void)note;
+  return GeneGraph(graph, device);
+}
+
 Session assemble(const Config& config, const LabelScale* trained, const Note& note) {
   const Screen screen = Screen::open(config.screen);
   const Split& split = screen.split(config.split);
@@ -42,7 +63,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
-  const GeneGraph graph(seen.graph, device);
+  const GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   return {config, screen, split, std::move(seen.fingerprint), std::move(labels), graph, model};

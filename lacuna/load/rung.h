@@ -1,0 +1,37 @@
+// The rungs of the ladder for screens: where a sample's masks are made.
+//
+//   disk:u8, disk:bits, disk:bf16   masks written once, read back (a store, docs/prepare.md)
+//   disk:positions                  positions of what is gone written once, expanded by the loader
+//   ram:u8, ram:bits                masks of all samples made once and held in memory
+//   worker                          masks made by the loader's threads from the removed genes
+//   device                          removed genes moved, masks made where the model computes
+//   kernel                          removed genes moved, no mask ever made
+//
+// All give the same numbers; time, bytes and memory differ.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace lacuna {
+
+enum class Rung : uint8_t {
+  disk_u8,
+  disk_bits,
+  disk_bf16,
+  disk_positions,
+  ram_u8,
+  ram_bits,
+  worker,
+  device,
+  kernel
+};
+
+std::string_view name(Rung rung);            // "disk:u8"
+Rung rung_from_name(std::string_view name);  // throws Error, listing all
+std::span<const Rung> all_rungs();           // in the order above
+bool is_stored(Rung rung);                   // reads a store
+bool loads_masks(Rung rung);                 // a loader's batch holds masks: all but device, kernel
+
+}  // namespace lacuna

@@ -22,6 +22,8 @@ void add_subset(CLI::App& app);
 
 // ---- with torch
 void add_evaluate(CLI::App& app);
+void add_export(CLI::App& app);
+void add_predict(CLI::App& app);
 void add_train(CLI::App& app);
 
 }  // namespace lacuna::cli

@@ -1,0 +1,82 @@
+#include "lacuna/train/predict.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/nearest.h"
+#include "lacuna/train/predict_candidates.h"
+#include "lacuna/train/prediction_file.h"
+#include "lacuna/train/predictor.h"
+#include "lacuna/train/session.h"
+
+namespace lacuna {
+namespace {
+
+// Predicting keeps nothing for a backward pass, so it takes larger batches than training.
+constexpr uint64_t kBatchFactor = 2;
+
+void check(const PredictRequest& request) {
+  const int kinds =
+      !request.samples.empty() + request.all_pairs + !request.all_triples_with.empty();
+  if (kinds != 1)
+    throw UsageError("one of --samples, --all-pairs and --all-triples-with is needed");
+  if (request.top == 0 && (request.lowest || !request.by.empty()))
+    throw UsageError("{} goes with --top", request.lowest ? "--lowest" : "--by");
+  check_prediction_path(request.out);
+}
+
+std::unique_ptr<Candidates> make_candidates(const PredictRequest& request, const Names& genes) {
+  if (request.all_pairs) return all_pairs(genes.size());
+  if (!request.samples.empty()) return listed_samples(request.samples, genes);
+  std::vector<uint32_t> given;
+  for (const std::string& name : request.all_triples_with)
+    given.push_back(find_gene(genes, name, "--all-triples-with"));
+  return all_triples_with(given, genes.size());
+}
+
+// The place of the label that the best are ranked by.
+uint64_t find_label(const std::vector<std::string>& labels, const std::string& by) {
+  if (by.empty() && labels.size() > 1)
+    throw UsageError("the run has labels {}; say with --by which one --top is about",
+                     fmt::join(labels, ", "));
+  if (by.empty()) return 0;
+  const auto place = std::find(labels.begin(), labels.end(), by);
+  if (place == labels.end())
+    throw Error("the run has no label '{}'; did you mean '{}'?", by, nearest_word(by, labels));
+  return uint64_t(place - labels.begin());
+}
+
+}  // namespace
+
+PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
+                      const std::function<void(const std::string&)>& note) {
+  check(request);
+  const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
+  Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  const Names& genes = session.screen.graph().genes().names;
+  const auto candidates = make_candidates(request, genes);
+  const uint64_t training_batch = std::max<uint64_t>(1, uint64_t(session.config.train.batch));
+  PredictionTask task = {
+      .out = request.out,
+      .genes = genes,
+      .labels = session.labels.names,
+      .batch = request.batch ? request.batch : training_batch * kBatchFactor,
+      .top = {},
+      .stop = [&] { return request.stop && request.stop->load(); },
+  };
+  if (request.top > 0)
+    task.top = {.count = request.top,
+                .label = find_label(task.labels, request.by),
+                .lowest = request.lowest};
+  const uint64_t written = predict_candidates(
+      *candidates,
+      [&](std::span<const int32_t> removed, std::span<const int32_t> ptr) {
+        return predict_batch(session, removed, ptr);
+      },
+      task, progress);
+  return {.asked = candidates->size(), .written = written, .checkpoint = checkpoint};
+}
+
+}  // namespace lacuna

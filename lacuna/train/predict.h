@@ -1,0 +1,44 @@
+// What the model of a run says about samples that are listed, all pairs of genes, or all triples
+// with given genes; streamed into a file (prediction_file.h) in the labels' own units.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lacuna/core/progress.h"
+#include "lacuna/train/run.h"
+
+namespace lacuna {
+
+struct PredictRequest {
+  // Which samples: one of these three (candidates.h).
+  fs::path samples = {};  // a file
+  bool all_pairs = false;
+  std::vector<std::string> all_triples_with = {};  // names of one gene or two
+
+  uint64_t top = 0;     // only so many of the largest predictions; 0: all samples, in order
+  bool lowest = false;  // the most negative instead
+  std::string by = {};  // the label that they are ranked by; empty: the only one
+  fs::path out = {};    // .csv or .npz
+
+  std::string checkpoint = {};  // empty: best_pearson where there is one, else last
+  std::string device = {};      // empty: the run's
+  fs::path screen = {};         // empty: the run's
+  uint64_t batch = 0;           // samples at a time; 0: twice that of training
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct PredictResult {
+  uint64_t asked = 0, written = 0;  // samples
+  std::string checkpoint;
+};
+
+// `note` hears what the user should know. Throws UsageError for a request that could never work,
+// Error for names that are not there and what the files do not allow.
+PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
+                      const std::function<void(const std::string&)>& note);
+
+}  // namespace lacuna

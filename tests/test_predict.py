@@ -13,6 +13,7 @@ import pytest
 
 from program import PROGRAM, fail, succeed
 
+pytestmark = pytest.mark.skipif(not (PROGRAM.parent / "liblacuna_torch.so").exists(), reason="a build without torch")
 CONFIG = """
 screen: {screen}
 split: random
@@ -26,8 +27,6 @@ MLP = "{name: mlp, width: 8}"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    if "needs torch" in subprocess.run([PROGRAM, "predict", "--help"], capture_output=True, text=True).stdout:
-        pytest.skip("a build without torch")
     folder = tmp_path_factory.mktemp("predict")
     succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 5)
     succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)

@@ -73,7 +73,8 @@ class Trainer {
   }
 
   RunEnd train() {
-    if (request_.tensorboard) events_.emplace(run_.path() / "tensorboard", int64_t(state_.step));
+    if (request_.tensorboard)
+      events_.emplace(run_.path() / "tensorboard", int64_t(state_.step) + 1);
     start_ = last_checkpoint_ = Clock::now();
     while (!is_done()) {
       // A run may have been stopped between the last batch of an epoch and its end.

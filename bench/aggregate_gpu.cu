@@ -1,8 +1,10 @@
 // Aggregation on a GPU: the ladder of versions against cuSPARSE, in one run.
 //
 //   aggregate_gpu ladder [edges.bin]    yeast size without and with hubs, and a real graph; all
-//   versions aggregate_gpu human                 20,000 genes, five types aggregate_gpu grid widths
-//   x batches x removed x nodes
+//                                       versions
+//   aggregate_gpu human                 20,000 genes, five types
+//   aggregate_gpu grid                  widths x batches x removed x nodes
+//   aggregate_gpu masks                 mask records of a batch from indices
 //
 // Times are medians of 21 runs in milliseconds, after 5 to warm up. cuSPARSE has its descriptors,
 // buffers and preprocessing ready, its fastest algorithm is taken, and it removes nothing. x is
@@ -20,6 +22,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "lacuna/core/random.h"
@@ -223,10 +226,12 @@ struct Setup {
           std::vector<std::byte>(slices->bytes().begin(), slices->bytes().end()));
       const auto &f = slices->forward(), &b = slices->backward();
       std::printf(
-          "slice plan: %.2f s, %.1f MB; gathers an edge %.3f forward (%u panels), %.3f backward "
-          "(%u panels)\n",
-          s, double(slices->bytes().size()) / 1e6, double(f.gathers) / double(f.edges),
-          f.panel_count, double(b.gathers) / double(b.edges), b.panel_count);
+          "slice plan: %.2f s, %.1f MB; gathers an edge %.3f (chunks), %.3f (rows) forward in %u "
+          "panels, %.3f, %.3f backward in %u\n",
+          s, double(slices->bytes().size()) / 1e6, double(f.chunks.gathers) / double(f.edges),
+          double(f.rows.gathers) / double(f.edges), f.panel_count,
+          double(b.chunks.gathers) / double(b.edges), double(b.rows.gathers) / double(b.edges),
+          b.panel_count);
     }
   }
   CudaGraph view(bool with_slices = true) const {
@@ -341,14 +346,21 @@ double check(const Setup& s, const Batch& batch, int64_t width, bool backward, c
   const int64_t nodes = s.plan.node_count(), b_count = batch.view().batch,
                 columns = b_count * width;
   const int types = int(s.plan.type_count());
+  std::unordered_set<uint64_t> removed;  // sample << 32 | node; few, or all
+  const bool all = int64_t(batch.removed.index.size()) == nodes * b_count;
+  for (int64_t b = 0; b < b_count && !all; ++b) {
+    for (int32_t i = batch.removed.ptr[b]; i < batch.removed.ptr[b + 1]; ++i) {
+      removed.insert(uint64_t(b) << 32 | uint64_t(batch.removed.index[i]));
+    }
+  }
   Random random(11);
   double apart = 0, size = 0;
   for (int k = 0; k < 3000; ++k) {
     const int64_t v = int64_t(random.below(nodes)), column = int64_t(random.below(columns));
     const int64_t b = column / width;
-    const auto first = batch.removed.index.begin() + batch.removed.ptr[b];
-    const auto last = batch.removed.index.begin() + batch.removed.ptr[b + 1];
-    auto gone = [&](int64_t node) { return std::find(first, last, int32_t(node)) != last; };
+    auto gone = [&](int64_t node) {
+      return all || removed.count(uint64_t(b) << 32 | uint64_t(node)) != 0;
+    };
     const int t0 = backward ? 0 : int(random.below(types)), t1 = backward ? types : t0 + 1;
     double want = 0;
     for (int t = t0; t < t1; ++t) {

@@ -22,6 +22,7 @@ class Scratch {
     used_ += aligned(count * sizeof(T));
     return p;
   }
+  void* rest() const { return base_ + used_; }
   uint64_t used() const { return used_; }
 
  private:
@@ -61,6 +62,7 @@ GatherArgs<Real> gather_args(const CudaGraph& graph, const CudaAggregateOptions&
   a.wide_index = graph.plan->index_bytes() == 4;
   a.nodes = graph.plan->node_count();
   a.types = int(graph.plan->type_count());
+  a.edges = int64_t(graph.plan->edge_count());
   a.all_types = options.sum_types || backward;
   a.columns = batch * width;
   a.width = int(std::max<int64_t>(width, 1));
@@ -72,23 +74,28 @@ GatherArgs<Real> gather_args(const CudaGraph& graph, const CudaAggregateOptions&
   return a;
 }
 
-// The slices way; `removed` stays as it is, no bits are needed.
-void run_slices(const CudaGraph& graph, CudaPass pass, const GatherArgs<BFloat16>& a,
-                const CudaRemoved& removed, float* sums, int32_t* error, cudaStream_t stream) {
-  SliceArgs s = {};
-  s.nodes = a.nodes;
-  s.types = a.types;
-  s.columns = int(a.columns);
-  s.width = a.width;
-  s.source = a.source;
-  s.source_stride = a.source_stride;
-  s.removed = removed;
-  s.eps = a.eps;
-  s.row_scale = a.row_scale;
-  s.out = a.out;
-  s.sums = sums;
-  s.error = error;
-  aggregate_slices(graph, pass == CudaPass::forward, s, stream);
+// The slices and rows ways; `removed` stays as it is, no bits are needed.
+template <class Real>
+void run_slices(const CudaGraph& graph, CudaPass pass, CudaPath path, const GatherArgs<Real>& a,
+                const CudaRemoved& removed, void* scratch, int32_t* error, cudaStream_t stream) {
+  if constexpr (!std::is_same_v<Real, double>) {
+    SliceArgs<Real> s = {};
+    s.nodes = a.nodes;
+    s.types = a.types;
+    s.columns = int(a.columns);
+    s.width = a.width;
+    s.source = a.source;
+    s.source_stride = a.source_stride;
+    s.removed = removed;
+    s.values = a.values;
+    s.eps = a.eps;
+    s.row_scale = a.row_scale;
+    s.out = a.out;
+    s.error = error;
+    aggregate_slices<Real>(graph, pass == CudaPass::forward,
+                           path == CudaPath::slices ? SliceKernel::chunks : SliceKernel::rows, s,
+                           scratch, stream);
+  }
 }
 
 }  // namespace
@@ -96,15 +103,19 @@ void run_slices(const CudaGraph& graph, CudaPass pass, const GatherArgs<BFloat16
 template <class Real>
 CudaPath aggregate_cuda_path(const CudaGraph& graph, const CudaAggregateOptions& options,
                              CudaPass pass, int64_t batch, int64_t width, bool has_values) {
-  const bool forward = pass == CudaPass::forward;
-  if (std::is_same_v<Real, BFloat16> && graph.slices != nullptr && !has_values &&
-      !options.sum_types && graph.plan->type_count() > 0 &&
-      (options.reduce == Reduce::sum || (forward && options.reduce == Reduce::mean))) {
+  if constexpr (std::is_same_v<Real, double>) {
+    return CudaPath::gather;
+  } else {
+    const bool forward = pass == CudaPass::forward;
+    if (graph.slices == nullptr || options.sum_types || graph.plan->type_count() == 0 ||
+        !(options.reduce == Reduce::sum || (forward && options.reduce == Reduce::mean))) {
+      return CudaPath::gather;
+    }
     const SlicePlan& plan = *graph.slices;
     const auto& slices = forward ? plan.forward() : plan.backward();
-    if (slices_fit(plan, slices, batch * width, width)) return CudaPath::slices;
+    if (!slices_fit<Real>(plan, slices, batch * width, width)) return CudaPath::gather;
+    return std::is_same_v<Real, BFloat16> && !has_values ? CudaPath::slices : CudaPath::rows;
   }
-  return CudaPath::gather;
 }
 
 template <class Real>
@@ -120,10 +131,12 @@ uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const CudaAggregateOpt
   if (options.reduce == Reduce::max) {
     scratch.take<uint32_t>(types * nodes * uint64_t(batch) * uint64_t(width));
   }
-  if (std::is_same_v<Real, BFloat16> && graph.slices != nullptr) {
+  if (!std::is_same_v<Real, double> && graph.slices != nullptr) {
     const SlicePlan& plan = *graph.slices;
-    scratch.take<std::byte>(
-        std::max(slice_sums_bytes(plan, plan.forward()), slice_sums_bytes(plan, plan.backward())));
+    const int columns = 2 * kWide<Real>;
+    const bool values = options.reduce == Reduce::sum;
+    scratch.take<std::byte>(std::max(slice_scratch_bytes(plan, plan.forward(), columns, values),
+                                     slice_scratch_bytes(plan, plan.backward(), columns, values)));
   }
   return scratch.used();
 }
@@ -143,10 +156,11 @@ void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
     check(cudaMemsetAsync(out, 0, sizeof(Real) * nodes * a.columns, stream), "clear out");
     return;
   }
-  const CudaPath path = aggregate_cuda_path<Real>(graph, options, CudaPass::forward, removed.batch,
-                                                  width, values != nullptr);
+  CudaPath path = aggregate_cuda_path<Real>(graph, options, CudaPass::forward, removed.batch, width,
+                                            values != nullptr);
+  if (!is_aligned(x) || !is_aligned(out)) path = CudaPath::gather;
   auto* bits = scratch.take<std::byte>(removed_bits_bytes(nodes, removed.batch));
-  if (path != CudaPath::slices || options.reduce != Reduce::sum) {
+  if (path == CudaPath::gather || options.reduce != Reduce::sum) {
     a.removed = make_removed_bits(removed, nodes, bits, error, stream);
   }
   if (options.reduce == Reduce::max) return gather_max<Real>(a, out, nullptr, stream);
@@ -156,14 +170,8 @@ void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
     a.row_scale = scale;
     if (options.reduce == Reduce::gcn) a.neighbour_scale = scale;
   }
-  if constexpr (std::is_same_v<Real, BFloat16>) {
-    if (path == CudaPath::slices) {
-      auto* sums =
-          scratch.take<float>(slice_sums_bytes(*graph.slices, graph.slices->forward()) / 4);
-      return run_slices(graph, CudaPass::forward, a, removed, sums, error, stream);
-    }
-  }
-  gather<Real>(a, stream);
+  if (path == CudaPath::gather) return gather<Real>(a, stream);
+  run_slices<Real>(graph, CudaPass::forward, path, a, removed, scratch.rest(), error, stream);
 }
 
 template <class Real>
@@ -189,10 +197,11 @@ void aggregate_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions&
     check(cudaMemsetAsync(grad_x, 0, sizeof(Real) * nodes * a.columns, stream), "clear grad_x");
     return;
   }
-  const CudaPath path = aggregate_cuda_path<Real>(graph, options, CudaPass::backward, removed.batch,
-                                                  width, values != nullptr);
+  CudaPath path = aggregate_cuda_path<Real>(graph, options, CudaPass::backward, removed.batch,
+                                            width, values != nullptr);
+  if (!is_aligned(grad_out) || !is_aligned(grad_x)) path = CudaPath::gather;
   auto* bits = scratch.take<std::byte>(removed_bits_bytes(nodes, removed.batch));
-  if (path != CudaPath::slices || grad_values != nullptr) {
+  if (path == CudaPath::gather || grad_values != nullptr) {
     a.removed = make_removed_bits(removed, nodes, bits, error, stream);
   }
   auto* partial = scratch.take<double>(uint64_t(a.types) * kDotBlocks);
@@ -214,14 +223,10 @@ void aggregate_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions&
     a.neighbour_scale = scale;
     if (options.reduce == Reduce::gcn) a.row_scale = scale;
   }
-  if (path == CudaPath::slices) {
-    if constexpr (std::is_same_v<Real, BFloat16>) {
-      auto* sums =
-          scratch.take<float>(slice_sums_bytes(*graph.slices, graph.slices->backward()) / 4);
-      run_slices(graph, CudaPass::backward, a, removed, sums, error, stream);
-    }
-  } else {
+  if (path == CudaPath::gather) {
     gather<Real>(a, stream);
+  } else {
+    run_slices<Real>(graph, CudaPass::backward, path, a, removed, scratch.rest(), error, stream);
   }
   if (grad_values != nullptr) {
     auto by_target = a;

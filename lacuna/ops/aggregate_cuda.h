@@ -1,19 +1,23 @@
 // aggregate (aggregate.h) and its gradients on a GPU: same arguments, device pointers, same
 // meaning.
 //
-// Two ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which):
-//   slices   sums of bf16 (and the mean, forward) where the graph has a SlicePlan that fits the
-//            device's shared memory: 16 columns of x at a time stand there, tensor cores add
-//   gather   everything else: a warp a row, 16-byte reads of x through the L2 cache
+// Three ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which). The first two
+// keep a few columns of x at a time in shared memory, where the graph has a SlicePlan that fits the
+// device's:
+//   slices   sums of bf16 (and the mean, forward): 16 columns, tensor cores add
+//   rows     sums of f32 (and the mean, forward; 8 columns) and sums with edge values (f32, bf16)
+//   gather   everything else, and arrays that are not aligned to 16 bytes: a few lanes a row, reads
+//            of x through the L2 cache
 //
 // Sums are f32 (f64 for f64) in an order that the graph, its plan and the device fix: the same bits
 // in every run. The ways differ in that order, so their results differ in rounding; and in the
-// backward pass of the slices way types are added in an order that depends on the sample's place in
+// backward pass of the first two ways types are added in an order that depends on the sample's place in
 // the batch, so moving a sample may change the last bits of its gradient.
 //
-// A NaN or infinity in x reaches exactly the rows that sum it, on both ways: where a sum of the
-// slices way is not finite, its rows are summed again term by term. The slices way keeps less of
-// very small numbers: a term loses what is below 2^-86 in absolute size.
+// A NaN or infinity in x or in the edge values reaches exactly the rows that sum it, on all ways:
+// where a sum of the slices way (or one with edge values) is not finite, its rows are summed again
+// term by term. The slices way keeps less of very small numbers: a term loses what is below 2^-86 in
+// absolute size.
 #pragma once
 
 #include "lacuna/ops/aggregate.h"
@@ -26,9 +30,9 @@ struct CudaAggregateOptions {
   bool sum_types = false;
 };
 
-enum class CudaPath : uint8_t { slices, gather };
+enum class CudaPath : uint8_t { slices, rows, gather };
 enum class CudaPass : uint8_t { forward, backward };
-// Which way a call takes on the current device.
+// Which way a call takes on the current device, for arrays aligned to 16 bytes.
 template <class Real>
 CudaPath aggregate_cuda_path(const CudaGraph& graph, const CudaAggregateOptions& options,
                              CudaPass pass, int64_t batch, int64_t width, bool has_values);

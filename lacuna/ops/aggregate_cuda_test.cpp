@@ -247,6 +247,92 @@ TEST(AggregateCuda, SlicesAreRight) {
                           .width = 16});
 }
 
+TEST(AggregateCuda, RowsAreRight) {
+  LACUNA_NEEDS_GPU();
+  for (const uint32_t capacity : {6000u, 104u, 64u}) {  // one tile, two, four
+    for (const bool eps : {false, true}) {
+      for (const bool values : {false, true}) {
+        for (const int64_t width : {4, 8, 20, 64}) {
+          for (const int64_t batch : {1, 3, 70}) {
+            const Case c = {.shape = kSmall,
+                            .capacity = capacity,
+                            .values = values,
+                            .eps = eps,
+                            .batch = batch,
+                            .width = width,
+                            .removed = 20};
+            expect_right<float>(c);
+            if (values) expect_right<BFloat16>(c);
+          }
+        }
+      }
+    }
+  }
+  for (const uint32_t capacity : {6000u, 1000u}) {
+    for (const bool values : {false, true}) {
+      const Case c = {.shape = kLongRows,
+                      .capacity = capacity,
+                      .values = values,
+                      .eps = true,
+                      .batch = 33,
+                      .width = 64};
+      expect_right<float>(c);
+      if (values) expect_right<BFloat16>(c);
+    }
+  }
+  expect_right<float>({.shape = kSmall,
+                       .capacity = 6000,
+                       .reduce = Reduce::mean,
+                       .eps = true,
+                       .batch = 5,
+                       .width = 12});
+}
+
+// Every way on a graph so small that compute-sanitizer can follow.
+TEST(AggregateCuda, SmallCasesOfEveryWay) {
+  LACUNA_NEEDS_GPU();
+  for (const uint32_t capacity : {6000u, 24u, 0u}) {  // one tile, three, the gather way
+    for (const bool values : {false, true}) {
+      const Case c = {.shape = {.nodes = 50, .edges = {300, 40, 100}, .hub = 45},
+                      .capacity = capacity,
+                      .values = values,
+                      .eps = true,
+                      .batch = 81,
+                      .width = 16};
+      expect_right<float>(c);
+      expect_right<BFloat16>(c);
+    }
+  }
+}
+
+// As many nodes as fit into one slab of this device, and one more; all removed from some samples.
+TEST(AggregateCuda, AtTheLimitOfSharedMemory) {
+  LACUNA_NEEDS_GPU();
+  int bytes = 0;
+  ASSERT_EQ(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+            cudaSuccess);
+  uint32_t most = 8;
+  while (slice_capacity(uint64_t(bytes), most + 8, 2) >= most + 8) most += 8;
+  for (const uint32_t nodes : {most, most + 1}) {
+    const uint32_t capacity = slice_capacity(uint64_t(bytes), nodes, 2);
+    const Case c = {.shape = {.nodes = nodes, .edges = {6000, 1000}, .hub = 2000},
+                    .capacity = capacity,
+                    .eps = true,
+                    .batch = 20,
+                    .width = 64};
+    const Problem<BFloat16> p(c, 1);
+    EXPECT_EQ(aggregate_cuda_path<BFloat16>(p.device.view(), {}, CudaPass::forward, 20, 64, false),
+              CudaPath::slices);
+    EXPECT_EQ(p.device.slices->forward().panel_count, nodes <= most ? 1u : 2u);
+    expect_right<BFloat16>(c);
+    expect_right<float>(c);
+    Case all = c;
+    all.removed = nodes;
+    all.values = true;
+    expect_right<BFloat16>(all);
+  }
+}
+
 TEST(AggregateCuda, TakesTheWayItShould) {
   LACUNA_NEEDS_GPU();
   const Problem<BFloat16> p({.shape = kSmall, .capacity = 6000, .batch = 28, .width = 64}, 1);
@@ -256,74 +342,132 @@ TEST(AggregateCuda, TakesTheWayItShould) {
   EXPECT_EQ(way(CudaPass::forward, false, 64), CudaPath::slices);
   EXPECT_EQ(way(CudaPass::backward, false, 64), CudaPath::slices);
   EXPECT_EQ(way(CudaPass::forward, false, 60), CudaPath::gather);
+  EXPECT_EQ(way(CudaPass::forward, true, 64), CudaPath::rows);
+  EXPECT_EQ(way(CudaPass::backward, true, 64), CudaPath::rows);
+  const auto way_f32 = [&](CudaPass pass, bool values, int64_t width) {
+    return aggregate_cuda_path<float>(p.device.view(), {}, pass, 28, width, values);
+  };
+  EXPECT_EQ(way_f32(CudaPass::forward, false, 60), CudaPath::rows);
+  EXPECT_EQ(way_f32(CudaPass::backward, true, 64), CudaPath::rows);
+  EXPECT_EQ(way_f32(CudaPass::backward, true, 62), CudaPath::gather);
+}
+
+template <class Real>
+void expect_same_bits(uint32_t capacity, bool values) {
+  const Problem<Real> p({.shape = kLongRows,
+                         .capacity = capacity,
+                         .values = values,
+                         .eps = true,
+                         .batch = 40,
+                         .width = 64},
+                        fresh_seed());
+  const auto out = forward(p);
+  const auto grad = backward(p);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(std::memcmp(out.data(), forward(p).data(), out.size() * sizeof(Real)), 0);
+    const auto again = backward(p);
+    EXPECT_EQ(std::memcmp(grad.x.data(), again.x.data(), again.x.size() * sizeof(Real)), 0);
+    EXPECT_EQ(grad.eps, again.eps);
+    EXPECT_EQ(grad.values, again.values);
+  }
+}
+// x and out that start in the middle of 16 bytes.
+template <class Real>
+void expect_right_unaligned(bool values) {
+  const Case c = {.shape = kSmall, .capacity = 6000, .values = values, .batch = 3, .width = 16};
+  Problem<Real> p(c, fresh_seed());
+  std::vector<Real> moved(1, Real(0.f));
+  moved.insert(moved.end(), p.x.begin(), p.x.end());
+  const DeviceArray<Real> x(moved), out(p.x.size() * size_t(p.out_types()) + 1);
+  const DeviceArray<Parameter<Real>> weights(p.values);
+  const DeviceArray<std::byte> workspace(
+      aggregate_cuda_workspace<Real>(p.device.view(), {}, c.batch, c.width));
+  aggregate_cuda<Real>(p.device.view(), {}, c.width, x.data() + 1, p.device_removed.view(),
+                       values ? weights.data() : nullptr, nullptr, out.data() + 1, workspace.data(),
+                       nullptr, nullptr);
+  std::vector<Real> got = out.host();
+  got.erase(got.begin());
+  EXPECT_LT(distance(got, aggregate_reference(p.reference())), tolerance<Real>());
+}
+TEST(AggregateCuda, UnalignedArraysAreRight) {
+  LACUNA_NEEDS_GPU();
+  for (const bool values : {false, true}) {
+    expect_right_unaligned<float>(values);
+    expect_right_unaligned<BFloat16>(values);
+  }
 }
 
 TEST(AggregateCuda, SameBitsInEveryRun) {
   LACUNA_NEEDS_GPU();
   for (const uint32_t capacity : {0u, 6000u, 1000u}) {
-    const Problem<BFloat16> p(
-        {.shape = kLongRows, .capacity = capacity, .eps = true, .batch = 40, .width = 64},
-        fresh_seed());
-    const auto out = forward(p);
-    const auto grad = backward(p);
-    for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(std::memcmp(out.data(), forward(p).data(), out.size() * 2), 0);
-      const auto again = backward(p);
-      EXPECT_EQ(std::memcmp(grad.x.data(), again.x.data(), again.x.size() * 2), 0);
-      EXPECT_EQ(grad.eps, again.eps);
-    }
+    expect_same_bits<BFloat16>(capacity, false);
+    expect_same_bits<BFloat16>(capacity, true);
+    expect_same_bits<float>(capacity, false);
   }
 }
 
 // An infinity or a NaN is where the reference has one, and nowhere else.
+template <class Real>
+void expect_non_finite_in_place(uint32_t capacity, bool values) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE("seed " + std::to_string(seed) + ", capacity " + std::to_string(capacity) +
+               ", values " + std::to_string(values));
+  Problem<Real> p({.shape = {.nodes = 200, .edges = {600, 400}},
+                   .capacity = capacity,
+                   .values = values,
+                   .eps = true,
+                   .batch = 20,
+                   .width = 64,
+                   .removed = 3},
+                  seed);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  Random random(seed, 9);
+  for (int i = 0; i < 20; ++i) {
+    // A large number stays finite beside an infinity: with values it must not overflow first.
+    const float odd[] = {infinity, -infinity, nan, values ? 1e37f : 3e38f};
+    p.x[random.below(p.x.size())] = Real(odd[i % 4]);
+    p.grad_out[random.below(p.grad_out.size())] = Real(odd[i % 4]);
+  }
+  // A removed row's never does: the first removed node of each sample is not a number anywhere.
+  for (int64_t b = 0; b < p.c.batch; ++b) {
+    if (p.removed.ptr[size_t(b)] == p.removed.ptr[size_t(b) + 1]) continue;
+    const int64_t node = p.removed.index[size_t(p.removed.ptr[size_t(b)])];
+    p.x[size_t((node * p.c.batch + b) * p.c.width)] = Real(nan);
+    if (!values) continue;
+    // Nor does an edge that starts or ends there, whatever its value is.
+    for (size_t e = 0; e < p.lists[0].sources.size(); ++e) {
+      if (p.lists[0].sources[e] == node && e % 3 == 0) p.values[e] = infinity;
+    }
+  }
+  const auto check_places = [](const std::vector<Real>& got, const std::vector<double>& want) {
+    size_t wrong = 0, odd = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double g = to_double(got[i]);
+      if (std::isnan(want[i])) {
+        wrong += !std::isnan(g);
+        ++odd;
+      } else if (std::isinf(want[i]) || std::abs(want[i]) > 3.38e38) {
+        wrong += !(std::abs(g) > 3.3e38);
+        ++odd;
+      } else {
+        wrong += !(std::abs(g - want[i]) <= 0.02 * std::abs(want[i]) + 0.05);
+      }
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_GT(odd, 10u);
+  };
+  check_places(forward(p), aggregate_reference(p.reference()));
+  check_places(backward(p).x,
+               aggregate_reference_backward(p.reference(), to_doubles(p.grad_out)).x);
+}
 TEST(AggregateCuda, NonFiniteReachesExactlyTheRowsThatSumIt) {
   LACUNA_NEEDS_GPU();
   for (const uint32_t capacity : {0u, 6000u, 64u}) {
-    const uint64_t seed = fresh_seed();
-    SCOPED_TRACE("seed " + std::to_string(seed) + ", capacity " + std::to_string(capacity));
-    Problem<BFloat16> p({.shape = {.nodes = 200, .edges = {600, 400}},
-                         .capacity = capacity,
-                         .eps = true,
-                         .batch = 20,
-                         .width = 64,
-                         .removed = 3},
-                        seed);
-    Random random(seed, 9);
-    for (int i = 0; i < 20; ++i) {
-      const float odd[] = {std::numeric_limits<float>::infinity(),
-                           -std::numeric_limits<float>::infinity(),
-                           std::numeric_limits<float>::quiet_NaN(), 3e38f};
-      p.x[random.below(p.x.size())] = BFloat16(odd[i % 4]);
-      p.grad_out[random.below(p.grad_out.size())] = BFloat16(odd[i % 4]);
-    }
-    // A removed row's never does: the first removed node of each sample is not a number anywhere.
-    for (int64_t b = 0; b < p.c.batch; ++b) {
-      if (p.removed.ptr[size_t(b)] == p.removed.ptr[size_t(b) + 1]) continue;
-      const int64_t node = p.removed.index[size_t(p.removed.ptr[size_t(b)])];
-      p.x[size_t((node * p.c.batch + b) * p.c.width)] =
-          BFloat16(std::numeric_limits<float>::quiet_NaN());
-    }
-    const auto check_places = [](const std::vector<BFloat16>& got,
-                                 const std::vector<double>& want) {
-      size_t wrong = 0, odd = 0;
-      for (size_t i = 0; i < want.size(); ++i) {
-        const double g = to_double(got[i]);
-        if (std::isnan(want[i])) {
-          wrong += !std::isnan(g);
-          ++odd;
-        } else if (std::isinf(want[i]) || std::abs(want[i]) > 3.38e38) {
-          wrong += !(std::abs(g) > 3.3e38);
-          ++odd;
-        } else {
-          wrong += !(std::abs(g - want[i]) <= 0.02 * std::abs(want[i]) + 0.05);
-        }
-      }
-      EXPECT_EQ(wrong, 0u);
-      EXPECT_GT(odd, 10u);
-    };
-    check_places(forward(p), aggregate_reference(p.reference()));
-    check_places(backward(p).x,
-                 aggregate_reference_backward(p.reference(), to_doubles(p.grad_out)).x);
+    expect_non_finite_in_place<BFloat16>(capacity, false);
+    expect_non_finite_in_place<BFloat16>(capacity, true);
+    expect_non_finite_in_place<float>(capacity, false);
+    expect_non_finite_in_place<float>(capacity, true);
   }
 }
 

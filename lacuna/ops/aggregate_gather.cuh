@@ -1,6 +1,7 @@
-// The gather way of aggregate_cuda: a warp a row, neighbours read through the L2 cache. Works for
-// every graph, dtype and reduction; internal to this folder. Pointers are device memory, arguments
-// are checked already.
+// The gather way of aggregate_cuda: some lanes of a warp a row, neighbours read through the L2
+// cache, a tile of columns after another where the source is larger than that. Works for every
+// graph, dtype and reduction; internal to this folder. Pointers are device memory, arguments are
+// checked already.
 //
 // Forward and backward are one sum, over the CSR by target or by source:
 //   out[v] = sum over types t of  keep[v] * row_scale_t[v] * (sum over neighbours u of w *
@@ -19,6 +20,7 @@ namespace lacuna::cuda {
 struct RemovedBits {
   const uint32_t* word;  // [N, words]
   int words;             // a node
+  const uint32_t* any;   // [N / 32] bit v & 31 of word v >> 5: some sample removes node v
 };
 
 // Edge masks of a batch, for aggregate_masked: byte of edge e of type t in sample b at base[b *
@@ -35,6 +37,7 @@ struct GatherArgs {
   bool wide_index;
   uint32_t nodes;
   int types;
+  int64_t edges;          // of all types
   bool all_types;         // an output row sums all types
   int64_t columns;        // B * H
   int width;              // H

@@ -6,7 +6,7 @@ namespace lacuna::cuda {
 namespace {
 
 __global__ void set_removed_bits(CudaRemoved removed, uint32_t nodes, uint32_t* bits, int words,
-                                 int32_t* error) {
+                                 uint32_t* any, int32_t* error) {
   const int64_t b = blockIdx.x;
   const int64_t begin = removed.ptr[b], end = removed.ptr[b + 1];
   if (begin < 0 || end < begin || end > removed.capacity || (b == 0 && begin != 0)) {
@@ -20,6 +20,7 @@ __global__ void set_removed_bits(CudaRemoved removed, uint32_t nodes, uint32_t* 
       if (error != nullptr) atomicOr(error, kBadRemovedIndex);
     } else {
       atomicOr(bits + int64_t(node) * words + (b >> 5), 1u << (b & 31));
+      atomicOr(any + (node >> 5), 1u << (node & 31));
     }
   }
 }
@@ -217,8 +218,6 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
 }  // namespace
 
 CsrTable csr_table(const CudaGraph& graph, bool by_source) {
@@ -237,18 +236,20 @@ CsrTable csr_table(const CudaGraph& graph, bool by_source) {
 }
 
 uint64_t removed_bits_bytes(uint32_t nodes, int64_t batch) {
-  return uint64_t(nodes) * uint64_t(divide_up(batch, 32)) * 4;
+  return uint64_t(nodes) * uint64_t(divide_up(batch, 32)) * 4 + uint64_t(divide_up(nodes, 32)) * 4;
 }
 
 RemovedBits make_removed_bits(const CudaRemoved& removed, uint32_t nodes, void* memory,
                               int32_t* error, cudaStream_t stream) {
-  const RemovedBits bits = {static_cast<const uint32_t*>(memory),
-                            int(divide_up(removed.batch, 32))};
+  auto* const word = static_cast<uint32_t*>(memory);
+  const int words = int(divide_up(removed.batch, 32));
+  uint32_t* const any = word + int64_t(nodes) * words;
+  const RemovedBits bits = {word, words, any};
   check(cudaMemsetAsync(memory, 0, removed_bits_bytes(nodes, removed.batch), stream),
         "clear the removed bits");
   if (removed.batch == 0) return bits;
-  set_removed_bits<<<dim3(uint32_t(removed.batch), 4), 256, 0, stream>>>(
-      removed, nodes, static_cast<uint32_t*>(memory), bits.words, error);
+  set_removed_bits<<<dim3(uint32_t(removed.batch), 4), 256, 0, stream>>>(removed, nodes, word,
+                                                                         words, any, error);
   check_launch("removed bits");
   return bits;
 }

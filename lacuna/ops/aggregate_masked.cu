@@ -44,6 +44,7 @@ GatherArgs<Real> masked_args(const CudaGraph& graph, const CudaAggregateOptions&
   a.wide_index = plan.index_bytes() == 4;
   a.nodes = plan.node_count();
   a.types = int(plan.type_count());
+  a.edges = int64_t(plan.edge_count());
   a.all_types = options.sum_types || backward;
   a.columns = masks.batch * width;
   a.width = int(std::max<int64_t>(width, 1));

@@ -17,6 +17,8 @@ inline void check(cudaError_t status, const char* what) {
 inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline uint64_t aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+// Whether 16 bytes can be read at once from there.
+inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 // What sums of an element type are kept in.
 template <class Real>

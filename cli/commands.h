@@ -16,6 +16,7 @@ void add_concat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_info(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_report(CLI::App& app);
 void add_split(CLI::App& app);
 void add_subset(CLI::App& app);

@@ -65,6 +65,7 @@ int run(int argc, char** argv) {
   add_generate(app);
   add_import(app);
   add_info(app);
+  add_plan(app);
   add_report(app);
   add_split(app);
   add_subset(app);

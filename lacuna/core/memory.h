@@ -2,12 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
 
 namespace lacuna {
 
 uint64_t used_memory();       // resident now
 uint64_t peak_memory();       // the most that was resident since the start, or the last reset
 void reset_peak_memory();     // throws Error where the system does not allow it
-uint64_t available_memory();  // free or to be freed on this machine, within the cgroup's limit
+uint64_t available_memory();  // free or to be freed on this machine, within the cgroups' limits
+
+// What the control groups of this process still allow. A group counts with all those above it; the
+// one that leaves the least is the one that matters.
+struct CgroupMemory {
+  uint64_t limit = 0;
+  uint64_t used = 0;  // without file cache that the system can take back
+  std::string file;   // that holds the limit
+  uint64_t left() const { return limit > used ? limit - used : 0; }
+};
+// Nothing where no group has a limit. Version 2 and, where only that is there, version 1.
+std::optional<CgroupMemory> cgroup_memory(
+    const std::filesystem::path& mount = "/sys/fs/cgroup",
+    const std::filesystem::path& groups_of_process = "/proc/self/cgroup");
 
 }  // namespace lacuna

@@ -1,0 +1,184 @@
+// `lacuna plan`: what every rung would cost here, and the one to take.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/plan/ladder_plan.h"
+#include "lacuna/plan/ladder_words.h"
+#include "lacuna/screen/screen.h"
+
+namespace lacuna::cli {
+namespace {
+
+constexpr const char* kMore =
+    R"(Sizes are those of this screen's masks; what the steps of loading cost is measured on this machine
+before the table is made (about two seconds). ms/batch is the loader's, with the store in the
+system's file cache; an epoch holds the way to the GPU and what memory cannot keep of a store too.
+Neither holds the model. docs/ladder.md explains the rungs.
+
+Examples:
+  lacuna plan demo
+  lacuna plan demo --samples 20000000 --epochs 50
+  lacuna plan demo --memory 64GB --disk 1.5TB --json)";
+
+struct Arguments {
+  fs::path screen, out;
+  std::optional<uint64_t> samples;
+  PlanSettings plan;
+  int threads = 2;
+  std::string memory, disk;
+  bool json = false;
+};
+
+Machine machine_for(const Arguments& arguments, const Screen& screen) {
+  const fs::path beside = fs::absolute(screen.path() / "").parent_path().parent_path();
+  Machine machine = probe_machine(arguments.out.empty() ? beside : arguments.out);
+  if (!arguments.memory.empty())
+    machine.memory = {double(bytes_from_text(arguments.memory)), "--memory"};
+  if (!arguments.disk.empty())
+    machine.disk_free = {double(bytes_from_text(arguments.disk)), "--disk"};
+  return machine;
+}
+
+std::string rate(const Figure& figure) { return format_bytes(uint64_t(figure.value)) + "/s"; }
+
+// ---- for people
+
+void print_machine(const Machine& machine, const StepCosts& costs) {
+  const auto bytes = [](const Figure& figure) { return format_bytes(uint64_t(figure.value)); };
+  std::vector<std::vector<std::string>> rows = {
+      {"memory", bytes(machine.memory), machine.memory.from},
+      {"disk", bytes(machine.disk_free) + " free", machine.disk_free.from},
+      {"  writes", rate(machine.disk_write), machine.disk_write.from},
+      {"  reads", rate(machine.disk_read), machine.disk_read.from},
+      {"cores", fmt::format("{:.0f}", machine.cores.value), machine.cores.from},
+      {"memory copy", rate(machine.memory_copy), machine.memory_copy.from},
+      {"GPU", machine.gpu ? machine.gpu->name : "none", machine.gpu_from}};
+  if (machine.gpu) {
+    rows.push_back({"  memory", bytes(machine.gpu->memory), machine.gpu->memory.from});
+    rows.push_back({"  link", rate(machine.gpu->link), machine.gpu->link.from});
+    rows.push_back({"  bandwidth", rate(machine.gpu->bandwidth), machine.gpu->bandwidth.from});
+  }
+  fmt::print("{}", format_table(rows));
+  fmt::print("machine probed in {}; steps of loading timed in {}, {} threads\n\n",
+             format_seconds(machine.seconds), format_seconds(costs.seconds), costs.threads);
+}
+
+std::string or_dash(double value, const std::string& text) { return value > 0 ? text : "-"; }
+
+std::string pays_back(const RungPlan& rung) {
+  if (rung.pays_back) return fmt::format("{} epochs", with_commas(uint64_t(*rung.pays_back + 1)));
+  return rung.prepare_seconds > 0 ? "never" : "-";
+}
+
+std::string mark(const LadderPlan& plan, Rung rung) {
+  if (plan.pick == rung) return "<- picked";
+  return plan.masks_pick == rung ? "<- best with masks" : "";
+}
+
+void print_ladder(const LadderPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"rung", "on disk", "in memory", "moved/batch",
+                                                 "prepare", "start", "ms/batch", "epoch",
+                                                 "pays back", "fits", ""}};
+  for (const RungPlan& rung : plan.rungs) {
+    const double once = rung.prepare_seconds;
+    std::string milliseconds = format_milliseconds(rung.batch_seconds);
+    milliseconds.resize(milliseconds.rfind(' '));
+    rows.push_back({std::string(name(rung.rung)),
+                    or_dash(rung.disk_bytes, format_bytes(uint64_t(rung.disk_bytes))),
+                    format_bytes(uint64_t(rung.memory_bytes)),
+                    format_bytes(uint64_t(rung.moved_bytes)), or_dash(once, format_seconds(once)),
+                    or_dash(rung.start_seconds, format_seconds(rung.start_seconds)), milliseconds,
+                    format_seconds(rung.epoch_seconds), pays_back(rung), rung.fits() ? "yes" : "no",
+                    mark(plan, rung.rung)});
+  }
+  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+void print_reasons(const LadderPlan& plan) {
+  const auto print = [](const char* what, const std::optional<Rung>& rung,
+                        const std::string& reason) {
+    fmt::print("{}: {}{}\n", what, rung ? fmt::format("{}: ", name(*rung)) : "", reason);
+  };
+  fmt::print("\n");
+  print("picked", plan.pick, plan.reason);
+  if (plan.pick != plan.masks_pick)
+    print("for a model that reads masks", plan.masks_pick, plan.masks_reason);
+  if (!plan.notes.empty()) fmt::print("\nnotes\n");
+  for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
+}
+
+void run(Arguments arguments) {
+  const Screen screen = Screen::open(arguments.screen);
+  const uint64_t there = screen.samples().size();
+  if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
+  arguments.plan.samples = arguments.samples.value_or(there);
+  const Machine machine = machine_for(arguments, screen);
+  const RemovalRules rules(screen.graph());
+  const MaskEncoder positions(rules, MaskForm::positions);
+  const MaskSizes sizes = measure_sizes(screen.samples(), rules, positions);
+  const StepCosts costs = measure_costs(
+      screen, rules, positions, {.batch = arguments.plan.batch, .threads = arguments.threads});
+  LadderPlan plan = plan_ladder(sizes, costs, machine, arguments.plan);
+  if (arguments.plan.samples != there)
+    plan.notes.push_back(fmt::format("planned for {} samples; sizes are those of the {} there are",
+                                     with_commas(arguments.plan.samples), with_commas(there)));
+  if (arguments.json) {
+    Json json = to_json(plan);
+    json["threads"] = arguments.threads;
+    json["screen_samples"] = there;
+    json["machine"] = to_json(machine);
+    json["sizes"] = to_json(sizes);
+    json["costs"] = to_json(costs);
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  print_machine(machine, costs);
+  fmt::print("{}: {} samples, batch {}, {} epochs, {} loader threads, a record of u8 masks {}\n",
+             screen.path().string(), with_commas(arguments.plan.samples), arguments.plan.batch,
+             with_commas(arguments.plan.epochs), arguments.threads,
+             format_bytes(uint64_t(sizes.u8.record)));
+  print_ladder(plan);
+  print_reasons(plan);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("plan", "What every rung would cost on this machine, and which to take");
+  command->footer(kMore);
+  const auto arguments = std::make_shared<Arguments>();
+  PlanSettings& plan = arguments->plan;
+  const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 40);
+  command->add_option("SCREEN", arguments->screen, "A screen")->required();
+  command->add_option("--samples", arguments->samples, "Plan for so many instead of the screen's")
+      ->check(at_least_1);
+  command->add_option("--epochs", plan.epochs, "Epochs over which preparing is spread")
+      ->check(at_least_1)
+      ->capture_default_str();
+  command->add_option("--batch", plan.batch, "Samples a batch")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 24))
+      ->capture_default_str();
+  command->add_option("--threads", arguments->threads, "Loader threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--prefetch", plan.prefetch, "Batches of masks made ahead")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out,
+                      "Folder in which a store would lie; the screen's own folder unless given");
+  command->add_option("--memory", arguments->memory, "Bytes of memory, as 64GB, instead of probed");
+  command->add_option("--disk", arguments->disk, "Bytes of free disk, as 1.5TB, instead of probed");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout, for programs");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace lacuna::cli

@@ -1,0 +1,210 @@
+#include "lacuna/plan/ladder_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/text.h"
+#include "lacuna/plan/ladder_words.h"
+
+namespace lacuna {
+namespace {
+
+MaskForm form_of(Rung rung) {
+  if (rung == Rung::disk_bits || rung == Rung::ram_bits) return MaskForm::bits;
+  if (rung == Rung::disk_bf16) return MaskForm::bf16;
+  return rung == Rung::disk_positions ? MaskForm::positions : MaskForm::u8;
+}
+
+bool is_held(Rung rung) { return rung == Rung::ram_u8 || rung == Rung::ram_bits; }
+
+class Planner {
+ public:
+  Planner(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
+          const PlanSettings& settings)
+      : sizes_(sizes), costs_(costs), machine_(machine), settings_(settings) {}
+
+  RungPlan plan(Rung rung) const {
+    RungPlan plan;
+    plan.rung = rung;
+    count_bytes(plan);
+    count_seconds(plan);
+    find_lacks(plan);
+    return plan;
+  }
+
+ private:
+  double samples() const { return double(settings_.samples); }
+  double batch() const { return double(std::min(settings_.batch, settings_.samples)); }
+  double batches() const { return std::ceil(samples() / batch()); }
+  double index_bytes() const { return double(sizes_.index_bytes(uint64_t(batch()))); }
+
+  // Batches that exist at a time.
+  double buffers() const { return double(settings_.prefetch + 2); }
+  // Whether a batch has u8 records of its own; those of disk:u8 and ram:u8 refer to the masks.
+  static bool has_records(Rung rung) {
+    return loads_masks(rung) && rung != Rung::disk_u8 && rung != Rung::ram_u8;
+  }
+
+  void count_bytes(RungPlan& plan) const {
+    const FormSize& form = sizes_.of(form_of(plan.rung));
+    const double masks = batch() * sizes_.u8.record;
+    if (is_stored(plan.rung)) plan.disk_bytes = samples() * form.stored;
+    if (is_stored(plan.rung) || is_held(plan.rung)) plan.read_bytes = batch() * form.record;
+
+    plan.memory_bytes = buffers() * index_bytes();
+    if (has_records(plan.rung)) plan.memory_bytes += buffers() * masks;
+    if (is_held(plan.rung)) plan.memory_bytes += samples() * form.record;
+    if (plan.rung == Rung::worker) plan.memory_bytes += double(sizes_.table);
+
+    plan.moved_bytes = index_bytes() + (loads_masks(plan.rung) ? masks : 0);
+    const double where_the_model_computes =
+        plan.rung == Rung::kernel ? 0 : masks + (plan.rung == Rung::device) * double(sizes_.table);
+    if (machine_.gpu)
+      plan.device_bytes = where_the_model_computes + index_bytes();
+    else if (plan.rung == Rung::device)
+      plan.memory_bytes += where_the_model_computes;
+  }
+
+  double loader_seconds(Rung rung) const {
+    const StepCosts::Form& form = costs_.of(form_of(rung));
+    double record = 0;
+    if (is_stored(rung)) record += costs_.look_up;
+    if (has_records(rung)) record += rung == Rung::worker ? costs_.update : form.expand;
+    // The indices were measured for the batch that was asked for.
+    return costs_.indices + batch() * record;
+  }
+
+  double later_seconds(const RungPlan& plan) const {
+    const double masks = batch() * sizes_.u8.record;
+    double seconds = machine_.gpu ? plan.moved_bytes / machine_.gpu->link.value : 0;
+    if (plan.rung != Rung::device) return seconds;
+    // Without a GPU by the thread that trains, which the loader's threads do not help.
+    return seconds + (machine_.gpu ? masks / machine_.gpu->bandwidth.value
+                                   : batch() * costs_.update * costs_.threads);
+  }
+
+  // The share of the store that memory cannot hold is read from the disk again in every epoch.
+  double cold_seconds(const RungPlan& plan) const {
+    if (!is_stored(plan.rung)) return 0;
+    const double cache = std::max(0.0, machine_.memory.value - plan.memory_bytes);
+    const double share = std::max(0.0, 1 - cache / plan.disk_bytes);
+    return share * batch() * plan.disk_bytes / samples() / machine_.disk_read.value;
+  }
+
+  void count_seconds(RungPlan& plan) const {
+    const StepCosts::Form& form = costs_.of(form_of(plan.rung));
+    const double records = buffers() * batch();
+    if (is_stored(plan.rung))
+      plan.prepare_seconds =
+          std::max(samples() * form.make, plan.disk_bytes / machine_.disk_write.value);
+    if (is_held(plan.rung)) {
+      const double share = sizes_.of(form_of(plan.rung)).record / sizes_.u8.record;
+      plan.start_seconds = samples() * (form.make + share * costs_.first);
+    }
+    if (has_records(plan.rung)) plan.start_seconds += records * costs_.first;
+    plan.batch_seconds = loader_seconds(plan.rung);
+    plan.later_seconds = later_seconds(plan);
+    plan.cold_seconds = cold_seconds(plan);
+    plan.epoch_seconds = batches() * (plan.batch_seconds + plan.later_seconds + plan.cold_seconds);
+    plan.total_seconds =
+        plan.prepare_seconds + plan.start_seconds + double(settings_.epochs) * plan.epoch_seconds;
+  }
+
+  void find_lacks(RungPlan& plan) const {
+    const auto compare = [&](double bytes, double there, const char* where) {
+      if (bytes * kPlanMargin <= there) return;
+      plan.lacks.push_back(fmt::format("needs {} {} with 20% margin, {} free",
+                                       format_bytes(uint64_t(bytes * kPlanMargin)), where,
+                                       format_bytes(uint64_t(there))));
+    };
+    compare(plan.disk_bytes, machine_.disk_free.value, "on disk");
+    compare(plan.memory_bytes, machine_.memory.value, "in memory");
+    if (machine_.gpu) compare(plan.device_bytes, machine_.gpu->memory.value, "on the GPU");
+  }
+
+  const MaskSizes& sizes_;
+  const StepCosts& costs_;
+  const Machine& machine_;
+  const PlanSettings& settings_;
+};
+
+void find_pay_back(std::vector<RungPlan>& rungs) {
+  const RungPlan worker = rungs[size_t(Rung::worker)];
+  for (RungPlan& plan : rungs) {
+    if (!is_stored(plan.rung) && !is_held(plan.rung)) continue;
+    const double saved = worker.epoch_seconds - plan.epoch_seconds;
+    const double spent = plan.prepare_seconds + plan.start_seconds - worker.start_seconds;
+    if (saved > 0) plan.pays_back = std::max(0.0, spent / saved);
+  }
+}
+
+// The least time in all; of equal ones the one further down the ladder, which keeps less.
+const RungPlan* best_of(const std::vector<RungPlan>& rungs, bool with_masks) {
+  const RungPlan* best = nullptr;
+  for (const RungPlan& plan : rungs) {
+    if (!plan.fits() || (with_masks && plan.rung == Rung::kernel)) continue;
+    if (!best || plan.total_seconds <= best->total_seconds) best = &plan;
+  }
+  return best;
+}
+
+}  // namespace
+
+const RungPlan& LadderPlan::of(Rung rung) const {
+  return *std::ranges::find(rungs, rung, &RungPlan::rung);
+}
+
+LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
+                       const PlanSettings& settings) {
+  if (settings.samples == 0) throw Error("there are no samples to plan for");
+  if (settings.batch == 0) throw Error("a batch of 0 samples cannot be planned");
+  LadderPlan plan;
+  plan.settings = settings;
+  const Planner planner(sizes, costs, machine, settings);
+  for (const Rung rung : all_rungs()) plan.rungs.push_back(planner.plan(rung));
+  find_pay_back(plan.rungs);
+  if (const RungPlan* best = best_of(plan.rungs, false)) plan.pick = best->rung;
+  if (const RungPlan* best = best_of(plan.rungs, true)) plan.masks_pick = best->rung;
+  explain(machine, plan);
+  return plan;
+}
+
+Json to_json(const LadderPlan& plan) {
+  const auto named = [](const std::optional<Rung>& rung) {
+    return rung ? Json(name(*rung)) : Json();
+  };
+  Json rungs = Json::array();
+  for (const RungPlan& rung : plan.rungs) {
+    rungs.push_back({{"rung", name(rung.rung)},
+                     {"disk_bytes", rung.disk_bytes},
+                     {"memory_bytes", rung.memory_bytes},
+                     {"device_bytes", rung.device_bytes},
+                     {"read_bytes_per_batch", rung.read_bytes},
+                     {"moved_bytes_per_batch", rung.moved_bytes},
+                     {"prepare_seconds", rung.prepare_seconds},
+                     {"start_seconds", rung.start_seconds},
+                     {"ms_per_batch", 1000 * rung.batch_seconds},
+                     {"later_ms_per_batch", 1000 * rung.later_seconds},
+                     {"cold_ms_per_batch", 1000 * rung.cold_seconds},
+                     {"epoch_seconds", rung.epoch_seconds},
+                     {"total_seconds", rung.total_seconds},
+                     {"fits", rung.fits()},
+                     {"lacks", rung.lacks},
+                     {"pays_back_epochs", rung.pays_back ? Json(*rung.pays_back) : Json()}});
+  }
+  return {{"samples", plan.settings.samples},
+          {"epochs", plan.settings.epochs},
+          {"batch", plan.settings.batch},
+          {"prefetch", plan.settings.prefetch},
+          {"rungs", rungs},
+          {"pick", named(plan.pick)},
+          {"reason", plan.reason},
+          {"masks_pick", named(plan.masks_pick)},
+          {"masks_reason", plan.masks_reason},
+          {"notes", plan.notes}};
+}
+
+}  // namespace lacuna

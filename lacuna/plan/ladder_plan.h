@@ -1,0 +1,81 @@
+// What every rung of the ladder would cost on a machine, which ones fit, and the one to take.
+//
+// A prediction is arithmetic on three measured things: the machine (machine.h), the sizes of the
+// screen's masks (mask_sizes.h) and what the steps of loading cost (step_costs.h). For a batch:
+//
+//   disk:u8                         a look-up a sample; the batch refers to the mapped file
+//   disk:bits, bf16, positions      a look-up and an expansion to u8 a sample
+//   ram:u8                          nothing: the batch refers to the masks in memory
+//   ram:bits                        an expansion a sample
+//   worker                          a kept arena brought up to date
+//   device, kernel                  nothing
+//
+// and for every rung the removed genes, ptr and labels. That is `batch_seconds`, what the loader
+// takes for a batch with the store in the system's file cache: what `lacuna bench ladder` measures.
+// `epoch_seconds` adds what comes after it: reading what the cache cannot hold, moving a batch to
+// the GPU, making masks on the device. Neither holds the model's own time.
+//
+// What fits leaves a margin: 1.2 times the bytes must be there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lacuna/load/rung.h"
+#include "lacuna/plan/machine.h"
+#include "lacuna/plan/mask_sizes.h"
+#include "lacuna/plan/step_costs.h"
+
+namespace lacuna {
+
+inline constexpr double kPlanMargin = 1.2;
+
+struct PlanSettings {
+  uint64_t samples = 0;   // at least 1
+  uint64_t epochs = 10;   // of training in all, over which preparing is spread
+  uint64_t batch = 28;    // at least 1
+  uint64_t prefetch = 4;  // batches of masks made ahead; two more are in use
+};
+
+struct RungPlan {
+  Rung rung = Rung::kernel;
+  double disk_bytes = 0;       // of the store
+  double memory_bytes = 0;     // of this process: masks held, buffers of batches, tables
+  double device_bytes = 0;     // on the GPU, beside the model; 0 without one
+  double read_bytes = 0;       // a batch: from the store or from memory
+  double moved_bytes = 0;      // a batch: to where the model computes
+  double prepare_seconds = 0;  // once: writing the store
+  double start_seconds = 0;    // in every run, before its first batch
+  double batch_seconds = 0;    // the loader's, a batch, with a warm cache
+  double later_seconds = 0;    // a batch: moved to the GPU, masks made on the device
+  double cold_seconds = 0;     // a batch: read from the disk because memory cannot hold the store
+  double epoch_seconds = 0;    // of all batches
+  double total_seconds = 0;    // prepare, start and all epochs
+  std::vector<std::string> lacks;  // what is missing, with the numbers; empty: it fits
+  // Epochs after which preparing (or filling memory) has paid for itself against `worker`: nothing
+  // where it never does, and for rungs that prepare nothing.
+  std::optional<double> pays_back;
+
+  bool fits() const { return lacks.empty(); }
+};
+
+struct LadderPlan {
+  PlanSettings settings;
+  std::vector<RungPlan> rungs;  // in the order of all_rungs()
+  std::optional<Rung> pick;     // the least total_seconds of those that fit
+  std::string reason;
+  std::optional<Rung> masks_pick;  // the same for a model that reads masks: any but kernel
+  std::string masks_reason;
+  std::vector<std::string> notes;  // what does not fit and why; what is assumed
+
+  const RungPlan& of(Rung rung) const;
+};
+
+LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
+                       const PlanSettings& settings);
+
+Json to_json(const LadderPlan& plan);
+
+}  // namespace lacuna

@@ -1,0 +1,258 @@
+#include "lacuna/plan/step_costs.h"
+
+#include <lmdb.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
+#include "lacuna/core/threads.h"
+#include "lacuna/load/loader.h"
+#include "lacuna/load/screen_batch.h"
+#include "lacuna/ops/masks.h"
+#include "lacuna/store/lmdb.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kLargestBatch = 64;  // larger ones cost as much a record
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double>& times) {
+  const auto middle = times.begin() + ptrdiff_t(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+// Threads that all do the same step over and over, each with data of its own.
+class Bench {
+ public:
+  Bench(int threads, double budget) : threads_(threads), budget_(budget) {}
+
+  int threads() const { return threads_; }
+
+  // Seconds from one finished call to the next, all threads together. body(thread, call) from call
+  // 0, which is not counted.
+  double time(const std::function<void(int, uint64_t)>& body) const {
+    std::vector<double> medians(static_cast<size_t>(threads_));
+    const auto work = [&](int thread) {
+      body(thread, 0);
+      std::vector<double> times;
+      const auto start = Clock::now();
+      for (uint64_t call = 1; times.size() < 3 || seconds_since(start) < budget_; ++call) {
+        const auto before = Clock::now();
+        body(thread, call);
+        times.push_back(seconds_since(before));
+      }
+      medians[size_t(thread)] = median(times);
+    };
+    std::vector<std::thread> others;
+    for (int thread = 1; thread < threads_; ++thread) others.emplace_back(work, thread);
+    work(0);
+    for (std::thread& other : others) other.join();
+    double rate = 0;
+    for (const double seconds : medians) rate += 1 / std::max(seconds, 1e-9);
+    return 1 / rate;
+  }
+
+ private:
+  int threads_;
+  double budget_;
+};
+
+// Batches as the loader would make them, in random order.
+std::vector<ScreenBatch> make_batches(const ScreenSource& source, uint64_t size, uint64_t count) {
+  std::vector<ScreenBatch> batches(count);
+  Random random(1);
+  std::vector<uint64_t> places(size);
+  for (ScreenBatch& batch : batches) {
+    for (uint64_t& place : places) place = random.below(source.size());
+    source.fill(places, batch);
+  }
+  return batches;
+}
+
+// The real loader, as `device` and `kernel` use it.
+double time_indices(const ScreenSource& source, uint64_t batch, int threads, double budget) {
+  Loader loader(source, {.order = {.global_batch = batch, .seed = 1}, .threads = threads});
+  constexpr int kWarmUp = 256;
+  for (int i = 0; i < kWarmUp; ++i) loader.next();
+  const auto start = Clock::now();
+  uint64_t batches = 0;
+  while (batches < 3 || seconds_since(start) < budget)
+    if (loader.next()) ++batches;
+  return seconds_since(start) / double(batches);
+}
+
+void measure_update(const RemovalRules& rules, const MaskLayout& layout, const ScreenSource& source,
+                    uint64_t batch, const Bench& bench, StepCosts& costs) {
+  const MaskTable table(rules, layout);
+  const auto start = Clock::now();
+  std::vector<MaskArena> arenas;
+  for (int i = 0; i < bench.threads(); ++i) arenas.emplace_back(layout, table, int64_t(batch));
+  costs.first = seconds_since(start) / double(uint64_t(bench.threads()) * batch);
+  const std::vector<ScreenBatch> batches = make_batches(source, batch, 32);
+  costs.update = bench.time([&](int thread, uint64_t call) {
+    const ScreenBatch& next = batches[(call + uint64_t(thread)) % batches.size()];
+    arenas[size_t(thread)].update({next.removed(), next.ptr()});
+  }) / double(batch);
+}
+
+// Records of one form: made, then expanded one after another into a batch's memory.
+StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder, uint64_t batch,
+                             const std::vector<Scratch<uint8_t>>& memory, const Bench& bench) {
+  const RemovedReader reader(samples);
+  const size_t count = encoder.form() == MaskForm::positions ? 64 : 4;
+  Random random(2);
+  std::vector<std::vector<uint32_t>> removed(count);
+  std::vector<std::vector<std::byte>> records(count);
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t sample = random.below(samples.size());
+    reader.read(sample, removed[i]);
+    encoder.append(sample, removed[i], records[i]);
+  }
+  std::vector<std::vector<std::byte>> made(size_t(bench.threads()));
+  StepCosts::Form form;
+  form.make = bench.time([&](int thread, uint64_t call) {
+    made[size_t(thread)].clear();
+    encoder.append(0, removed[call % count], made[size_t(thread)]);
+  });
+  form.expand = bench.time([&](int thread, uint64_t call) {
+    uint8_t* const out = memory[size_t(thread)].get() + call % batch * encoder.layout().stride();
+    expand_masks(encoder.layout(), encoder.form(), records[call % count], out);
+  });
+  return form;
+}
+
+// ---- look-ups
+
+constexpr uint32_t kEntries = 20'000;
+
+// As in a store: a sample's number, big endian.
+std::array<char, 4> key_of(uint32_t sample) {
+  return {char(sample >> 24), char(sample >> 16), char(sample >> 8), char(sample)};
+}
+
+// The values do not matter: only the tree is walked.
+void write_entries(const fs::path& folder) {
+  MDB_env* environment = nullptr;
+  check_lmdb(mdb_env_create(&environment), folder, "cannot be measured in");
+  const std::unique_ptr<MDB_env, LmdbClose> owner(environment);
+  mdb_env_set_mapsize(environment, size_t(64) << 20);
+  check_lmdb(mdb_env_open(environment, folder.c_str(), MDB_NOSYNC | MDB_NOLOCK, 0600), folder,
+             "cannot be measured in");
+  MDB_txn* transaction = nullptr;
+  MDB_dbi database = 0;
+  check_lmdb(mdb_txn_begin(environment, nullptr, 0, &transaction), folder, "cannot be measured in");
+  check_lmdb(mdb_dbi_open(transaction, nullptr, 0, &database), folder, "cannot be measured in");
+  for (uint32_t i = 0; i < kEntries; ++i) {
+    auto key = key_of(i);
+    MDB_val name = {key.size(), key.data()}, value = name;
+    check_lmdb(mdb_put(transaction, database, &name, &value, MDB_APPEND), folder,
+               "cannot be measured in");
+  }
+  check_lmdb(mdb_txn_commit(transaction), folder, "cannot be measured in");
+}
+
+double time_look_ups(const Bench& bench) {
+  std::string name = (fs::temp_directory_path() / "lacuna-plan-XXXXXX").string();
+  if (!::mkdtemp(name.data()))
+    throw_errno(name, "cannot create a folder to measure in (TMPDIR says where)");
+  const std::unique_ptr<const std::string, void (*)(const std::string*)> gone_at_the_end(
+      &name, [](const std::string* folder) {
+        std::error_code ignored;
+        fs::remove_all(*folder, ignored);
+      });
+  write_entries(name);
+  const LmdbEnvironment environment(name);
+  std::vector<LmdbTransaction> views;
+  for (int i = 0; i < bench.threads(); ++i) views.emplace_back(environment);
+  constexpr uint32_t kTogether = 64;  // a single one is as short as reading the clock
+  return bench.time([&](int thread, uint64_t call) {
+    Random random(call, uint64_t(thread));
+    for (uint32_t i = 0; i < kTogether; ++i) {
+      const auto key = key_of(uint32_t(random.below(kEntries)));
+      LACUNA_ASSERT(views[size_t(thread)].get({key.data(), key.size()}));
+    }
+  }) / kTogether;
+}
+
+}  // namespace
+
+const StepCosts::Form& StepCosts::of(MaskForm form) const {
+  switch (form) {
+    case MaskForm::u8:
+      return u8;
+    case MaskForm::bits:
+      return bits;
+    case MaskForm::bf16:
+      return bf16;
+    case MaskForm::positions:
+      return positions;
+  }
+  LACUNA_ASSERT(false);
+}
+
+StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
+                        const MaskEncoder& positions, const CostSettings& settings) {
+  const auto start = Clock::now();
+  const ScreenSource source(screen.samples(), rules.gene_count());
+  const MaskLayout& layout = positions.layout();
+  const Bench bench(std::clamp(settings.threads, 1, available_threads()), settings.budget);
+  const uint64_t room = settings.memory / (2 * uint64_t(bench.threads()) * layout.stride());
+  StepCosts costs;
+  costs.threads = bench.threads();
+  costs.batch = std::clamp<uint64_t>(std::min(settings.batch, kLargestBatch), 1, room + 1);
+  costs.indices = time_indices(source, std::min(settings.batch, source.size()), settings.threads,
+                               settings.budget);
+  costs.look_up = time_look_ups(bench);
+  measure_update(rules, layout, source, costs.batch, bench, costs);
+
+  std::vector<Scratch<uint8_t>> memory;
+  for (int i = 0; i < bench.threads(); ++i) {
+    memory.emplace_back(costs.batch * layout.stride());
+    std::memset(memory.back().get(), 0, costs.batch * layout.stride());
+  }
+  const auto measure = [&](const MaskEncoder& encoder) {
+    return measure_form(screen.samples(), encoder, costs.batch, memory, bench);
+  };
+  costs.u8 = measure(MaskEncoder(rules, MaskForm::u8));
+  costs.bits = measure(MaskEncoder(rules, MaskForm::bits));
+  costs.bf16 = measure(MaskEncoder(rules, MaskForm::bf16));
+  costs.positions = measure(positions);
+  costs.seconds = seconds_since(start);
+  return costs;
+}
+
+Json to_json(const StepCosts& costs) {
+  const auto form = [](const StepCosts::Form& form) -> Json {
+    return {{"expand_seconds", form.expand}, {"make_seconds", form.make}};
+  };
+  return {{"indices_seconds_per_batch", costs.indices},
+          {"update_seconds_per_record", costs.update},
+          {"first_seconds_per_record", costs.first},
+          {"look_up_seconds_per_record", costs.look_up},
+          {"u8", form(costs.u8)},
+          {"bits", form(costs.bits)},
+          {"bf16", form(costs.bf16)},
+          {"positions", form(costs.positions)},
+          {"batch", costs.batch},
+          {"threads", costs.threads},
+          {"seconds", costs.seconds}};
+}
+
+}  // namespace lacuna

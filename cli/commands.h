@@ -25,6 +25,7 @@ void add_subset(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_export(CLI::App& app);
 void add_predict(CLI::App& app);
+void add_profile(CLI::App& app);
 void add_train(CLI::App& app);
 
 }  // namespace lacuna::cli

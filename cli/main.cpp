@@ -73,9 +73,11 @@ int run(int argc, char** argv) {
   add_evaluate(app);
   add_export(app);
   add_predict(app);
+  add_profile(app);
   add_train(app);
 #else
-  for (const char* name : {"evaluate", "export", "predict", "train"}) add_without_torch(app, name);
+  for (const char* name : {"evaluate", "export", "predict", "profile", "train"})
+    add_without_torch(app, name);
 #endif
   try {
     app.parse(argc, argv);

@@ -5,7 +5,8 @@
 #include <cmath>
 #if LACUNA_TORCH_CUDA
 #include <ATen/cuda/CUDAGraph.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #endif
 
 #include "lacuna/core/error.h"
@@ -54,7 +55,9 @@ void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
   if (!recording_) {
     recording_ = std::make_unique<Recording>();
     recording_->batch = clone(batch);
-    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    const at::Device device = batch.labels.device();  // a recording needs a stream of its own
+    const c10::StreamGuard guard(
+        c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
     recording_->graph.capture_begin();
     compute(recording_->batch, epoch, /*is_last=*/true);
     recording_->graph.capture_end();
@@ -80,9 +83,13 @@ Stepper::Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options
 Stepper::~Stepper() = default;
 
 void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last) {
-  const at::Tensor predicted = model_.forward(batch.input);
-  const at::Tensor loss = model_.total_loss(
-      batch_loss(options_.loss, predicted, batch.labels, batch.weights), int64_t(epoch));
+  at::Tensor loss;
+  {
+    const Scope scope("forward");
+    const at::Tensor predicted = model_.forward(batch.input);
+    loss = model_.total_loss(batch_loss(options_.loss, predicted, batch.labels, batch.weights),
+                             int64_t(epoch));
+  }
   {
     const Scope scope("backward");
     (loss / double(options_.accumulate)).backward();

@@ -23,6 +23,7 @@
 #include "lacuna/train/session.h"
 #include "lacuna/train/step.h"
 #include "lacuna/train/tensorboard.h"
+#include "lacuna/train/training_feed.h"
 
 namespace lacuna {
 namespace {
@@ -52,8 +53,8 @@ class Trainer {
         listener_(listener),
         optimiser_(*session.model, options_),
         stepper_(*session.model, optimiser_, options_),
-        loader_(make_source(session), loader_settings(options_)),
-        feed_(loader_, session.labels, feed_options(session)),
+        loader_(training_source(session), training_order(session)),
+        feed_(loader_, session.labels, training_feed(session)),
         steps_per_epoch_((loader_.order().batches() + uint64_t(options_.accumulate) - 1) /
                          uint64_t(options_.accumulate)) {
     state_.loader = loader_.state();
@@ -88,26 +89,6 @@ class Trainer {
   }
 
  private:
-  static ScreenSource make_source(const Session& session) {
-    ScreenSourceOptions options{.selection = session.samples(Part::train)};
-    const std::string& column = session.config.train.weight_column;
-    if (!column.empty()) {
-      check_weights(session.screen.samples(), column);
-      options.columns = {column};
-    }
-    return ScreenSource(session.screen.samples(), session.screen.graph().genes().size(), options);
-  }
-  static LoaderSettings loader_settings(const TrainOptions& options) {
-    return {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
-            .threads = int(options.threads)};
-  }
-  static FeedOptions feed_options(const Session& session) {
-    return {.device = session.device(),
-            .batch = session.config.train.batch,
-            .widest = widest_removal(session.screen.samples()),
-            .has_weights = !session.config.train.weight_column.empty()};
-  }
-
   bool is_done() const {
     if (state_.epoch >= uint64_t(options_.epochs)) return true;
     return options_.patience > 0 && state_.epochs_without_better >= uint64_t(options_.patience);

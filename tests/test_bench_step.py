@@ -1,0 +1,64 @@
+"""`lacuna bench step` and bench/step.py: the forms that are timed beside each other predict the same."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from program import PROGRAM, ROOT, fail, lacuna, succeed
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    if "needs torch, which this build has not" in lacuna("--help").stdout:
+        pytest.skip("a build without torch")
+    folder = tmp_path_factory.mktemp("step")
+    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
+    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    path = folder / "config.yaml"
+    path.write_text(
+        f"screen: {folder / 'screen'}\nmodel: {{name: hetero_gin, width: 8, layers: 2, output: global}}\n"
+        "train: {device: cpu}\n"
+    )
+    return path
+
+
+def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
+    def predictions(batches):
+        out = tmp_path / "steps.json"
+        succeed("bench", "step", config, "--batch", batches, "--steps", 2, "--json", out)
+        return {one["batch"]: one for one in json.loads(out.read_text())}
+
+    several, alone = predictions("3,7"), predictions("7")
+    assert several[7]["predicted"] == pytest.approx(alone[7]["predicted"], rel=1e-6)
+    assert len(several[3]["ms"]) == 2 and not several[3]["recorded"]
+    assert len(several[7]["removed"]) == len(several[7]["labels"]) == 7
+
+
+def test_errors_name_the_culprit(config):
+    assert "100000 samples" in fail("bench", "step", config, "--batch", 100000)
+    assert "--batch" in fail("bench", "step", config, "--batch", 0, code=2)
+
+
+def test_all_forms_predict_the_same(tmp_path):
+    if not importlib.util.find_spec("torch_geometric"):
+        pytest.skip("no PyG")
+    if not PROGRAM.exists() or "needs torch, which this build has not" in lacuna("--help").stdout:
+        pytest.skip("no build with torch")
+    out = tmp_path / "step.json"
+    command = [sys.executable, ROOT / "bench/step.py", "--lacuna", PROGRAM, "--size", "tiny", "--precision", "f32",
+               "--device", "cpu", "--width", 16, "--batch", "1,12", "--form", "usual,shared", "--steps", 1,
+               "--json", out]  # fmt: skip
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(out.read_text())
+    assert [(one["merge"], one["form"], one["batch"]) for one in results] == [
+        (merge, form, batch)
+        for merge in ("sum", "pairwise")
+        for batch in (1, 12)
+        for form in ("lacuna", "usual", "shared")
+    ]
+    for one in results:
+        assert one["difference"] < 1e-4, one
+        assert len(one["ms"]) == 1

@@ -1,6 +1,7 @@
 #include "cli/signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace lacuna::cli {
 namespace {

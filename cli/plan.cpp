@@ -1,7 +1,6 @@
 // `lacuna plan`: what every rung would cost here, and the one to take.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,7 +8,6 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
-#include "lacuna/core/error.h"
 #include "lacuna/plan/ladder_plan.h"
 #include "lacuna/plan/ladder_words.h"
 #include "lacuna/screen/screen.h"
@@ -30,7 +28,6 @@ Examples:
 
 struct Arguments {
   fs::path screen, out;
-  std::optional<uint64_t> samples;
   PlanSettings plan;
   int threads = 2;
   std::string memory, disk;
@@ -115,25 +112,14 @@ void print_reasons(const LadderPlan& plan) {
   for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
 }
 
-void run(Arguments arguments) {
+void run(const Arguments& arguments) {
   const Screen screen = Screen::open(arguments.screen);
-  const uint64_t there = screen.samples().size();
-  if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
-  arguments.plan.samples = arguments.samples.value_or(there);
   const Machine machine = machine_for(arguments, screen);
-  const RemovalRules rules(screen.graph());
-  const MaskEncoder positions(rules, MaskForm::positions);
-  const MaskSizes sizes = measure_sizes(screen.samples(), rules, positions);
-  const StepCosts costs = measure_costs(
-      screen, rules, positions, {.batch = arguments.plan.batch, .threads = arguments.threads});
-  LadderPlan plan = plan_ladder(sizes, costs, machine, arguments.plan);
-  if (arguments.plan.samples != there)
-    plan.notes.push_back(fmt::format("planned for {} samples; sizes are those of the {} there are",
-                                     with_commas(arguments.plan.samples), with_commas(there)));
+  const auto [sizes, costs, plan] = plan_screen(screen, machine, arguments.plan, arguments.threads);
   if (arguments.json) {
     Json json = to_json(plan);
     json["threads"] = arguments.threads;
-    json["screen_samples"] = there;
+    json["screen_samples"] = screen.samples().size();
     json["machine"] = to_json(machine);
     json["sizes"] = to_json(sizes);
     json["costs"] = to_json(costs);
@@ -142,8 +128,8 @@ void run(Arguments arguments) {
   }
   print_machine(machine, costs);
   fmt::print("{}: {} samples, batch {}, {} epochs, {} loader threads, a record of u8 masks {}\n",
-             screen.path().string(), with_commas(arguments.plan.samples), arguments.plan.batch,
-             with_commas(arguments.plan.epochs), arguments.threads,
+             screen.path().string(), with_commas(plan.settings.samples), plan.settings.batch,
+             with_commas(plan.settings.epochs), arguments.threads,
              format_bytes(uint64_t(sizes.u8.record)));
   print_ladder(plan);
   print_reasons(plan);
@@ -159,7 +145,7 @@ void add_plan(CLI::App& app) {
   PlanSettings& plan = arguments->plan;
   const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 40);
   command->add_option("SCREEN", arguments->screen, "A screen")->required();
-  command->add_option("--samples", arguments->samples, "Plan for so many instead of the screen's")
+  command->add_option("--samples", plan.samples, "Plan for so many instead of the screen's")
       ->check(at_least_1);
   command->add_option("--epochs", plan.epochs, "Epochs over which preparing is spread")
       ->check(at_least_1)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/memory.h"
 #include "lacuna/core/text.h"
 #include "lacuna/plan/ladder_words.h"
 
@@ -169,6 +170,26 @@ LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Mac
   if (const RungPlan* best = best_of(plan.rungs, false)) plan.pick = best->rung;
   if (const RungPlan* best = best_of(plan.rungs, true)) plan.masks_pick = best->rung;
   explain(machine, plan);
+  return plan;
+}
+
+ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSettings settings,
+                       int threads) {
+  const uint64_t there = screen.samples().size();
+  if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
+  if (settings.samples == 0) settings.samples = there;
+  const RemovalRules rules(screen.graph());
+  const MaskEncoder positions(rules, MaskForm::positions);
+  ScreenPlan plan;
+  plan.sizes = measure_sizes(screen.samples(), rules, positions);
+  plan.costs = measure_costs(
+      screen, rules, positions,
+      {.batch = settings.batch, .threads = threads, .memory = available_memory() / 4});
+  plan.ladder = plan_ladder(plan.sizes, plan.costs, machine, settings);
+  if (settings.samples != there)
+    plan.ladder.notes.push_back(
+        fmt::format("planned for {} samples; sizes are those of the {} there are",
+                    with_commas(settings.samples), with_commas(there)));
   return plan;
 }
 

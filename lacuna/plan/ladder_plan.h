@@ -33,7 +33,7 @@ namespace lacuna {
 inline constexpr double kPlanMargin = 1.2;
 
 struct PlanSettings {
-  uint64_t samples = 0;   // at least 1
+  uint64_t samples = 0;   // to plan for, at least 1
   uint64_t epochs = 10;   // of training in all, over which preparing is spread
   uint64_t batch = 28;    // at least 1
   uint64_t prefetch = 4;  // batches of masks made ahead; two more are in use
@@ -75,6 +75,17 @@ struct LadderPlan {
 
 LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
                        const PlanSettings& settings);
+
+// The whole of it for a screen: sizes looked at, steps timed, rungs planned (about a second at yeast
+// size). settings.samples 0: as many as the screen has. threads: of the loader, at least 1. Throws
+// Error for a screen without samples or with a sample that removes what is not a gene.
+struct ScreenPlan {
+  MaskSizes sizes;
+  StepCosts costs;
+  LadderPlan ladder;
+};
+ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSettings settings,
+                       int threads);
 
 Json to_json(const LadderPlan& plan);
 

@@ -89,13 +89,20 @@ std::vector<ScreenBatch> make_batches(const ScreenSource& source, uint64_t size,
 // The real loader, as `device` and `kernel` use it.
 double time_indices(const ScreenSource& source, uint64_t batch, int threads, double budget) {
   Loader loader(source, {.order = {.global_batch = batch, .seed = 1}, .threads = threads});
-  constexpr int kWarmUp = 256;
-  for (int i = 0; i < kWarmUp; ++i) loader.next();
+  constexpr int kTogether = 256;  // a single one may have lain ready
+  const auto take = [&] {
+    for (int taken = 0; taken < kTogether;)
+      if (loader.next()) ++taken;
+  };
+  take();  // the first ones also bring the arrays into reach
+  std::vector<double> times;
   const auto start = Clock::now();
-  uint64_t batches = 0;
-  while (batches < 3 || seconds_since(start) < budget)
-    if (loader.next()) ++batches;
-  return seconds_since(start) / double(batches);
+  while (times.size() < 3 || seconds_since(start) < budget) {
+    const auto before = Clock::now();
+    take();
+    times.push_back(seconds_since(before));
+  }
+  return median(times) / kTogether;
 }
 
 void measure_update(const RemovalRules& rules, const MaskLayout& layout, const ScreenSource& source,

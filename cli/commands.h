@@ -22,6 +22,7 @@ void add_split(CLI::App& app);
 void add_subset(CLI::App& app);
 
 // ---- with torch
+void add_compare(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_export(CLI::App& app);
 void add_predict(CLI::App& app);

@@ -70,13 +70,14 @@ int run(int argc, char** argv) {
   add_split(app);
   add_subset(app);
 #if LACUNA_HAVE_TORCH
+  add_compare(app);
   add_evaluate(app);
   add_export(app);
   add_predict(app);
   add_profile(app);
   add_train(app);
 #else
-  for (const char* name : {"evaluate", "export", "predict", "profile", "train"})
+  for (const char* name : {"compare", "evaluate", "export", "predict", "profile", "train"})
     add_without_torch(app, name);
 #endif
   try {

@@ -216,7 +216,7 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
     try {
       if (state == RunState::missing) clear_place(out / run.name);
       comparison.stopped = !train(run.config, out / run.name, state == RunState::begun);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // torch throws its own
       comparison.failures.push_back({run.name, error.what()});
     }
     summarise(grid, out, comparison);

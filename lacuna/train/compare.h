@@ -58,8 +58,8 @@ struct Comparison {
 // Told of every run, before it is trained or passed over.
 using RunHeard = std::function<void(const GridRun& run, size_t number, size_t total, RunState)>;
 
-// Claims the directory, runs what is not finished and writes the summary. A run that throws an
-// Error is noted in failures and the others go on: whoever calls says so. Throws Error when the
+// Claims the directory, runs what is not finished and writes the summary. A run that throws is
+// noted in failures and the others go on: whoever calls says so. Throws Error when the
 // grid or the directory is refused, before anything is run.
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard = {});

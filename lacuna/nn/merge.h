@@ -6,9 +6,10 @@
 //   pairwise    an own small MLP for each of the G (G + 1) / 2 pairs, and the mean of all y as one
 //               more option; a shared scorer, softmax over the options, weighted sum, norm
 //
-// pairwise never forms [y_i, y_j]: the first Linear is split into a half for i and a half for j,
-// which is the same sum. Its [pairs, rows, H] tensors are large, so rows are taken in blocks, which
-// are computed again in the backward pass.
+// pairwise forms neither [y_i, y_j] (the first Linear is split into a half for i and a half for j)
+// nor the options of the pairs (the scorer and the weighted sum are moved in front of the second
+// Linear); both are the same sums in another order. Its [pairs, rows, 32] tensors are still large,
+// so rows are taken in blocks, which are computed again in the backward pass.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -10,6 +10,7 @@ void add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   bench->footer("Example:\n  lacuna bench loader demo --batch 28 --threads 2");
   add_bench_loader(*bench);
+  add_bench_prepare(*bench);
 #if LACUNA_HAVE_TORCH
   add_bench_step(*bench);
 #endif

@@ -17,9 +17,11 @@ void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_info(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_prepare(CLI::App& app);
 void add_report(CLI::App& app);
 void add_split(CLI::App& app);
 void add_subset(CLI::App& app);
+void add_verify(CLI::App& app);
 
 // ---- with torch
 void add_compare(CLI::App& app);

@@ -8,6 +8,8 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/load/mask_store.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/screen/summary.h"
 
@@ -258,7 +260,35 @@ Json screen_json(const Screen& screen, const ScreenSummary& summary, bool checke
       {"checked", checked}};
 }
 
+// ---- stores
+
+void run_store(const Options& options) {
+  const Directory store =
+      Directory::open(options.path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
+  if (options.check)
+    throw Error("{}: a store is checked against its screen: `lacuna verify {} --screen SCREEN`",
+                options.path, options.path);
+  if (options.json) return fmt::print("{}\n", store.manifest().dump(2));
+  MaskStoreContents contents;
+  uint64_t bytes = 0;
+  read_manifest(options.path, [&] {
+    contents = MaskStoreContents::from_json(store.manifest());
+    bytes = store.bytes() + store.manifest().at("lmdb").at("bytes").get<uint64_t>();
+  });
+  const uint64_t samples = contents.end - contents.begin;
+  fmt::print("{}: {}, version {}, {}\n", options.path, MaskStoreContents::kFormat,
+             store.manifest().at("version").get<int>(), format_bytes(bytes));
+  fmt::print("masks of rung {} of samples {} to {}, {} a sample\n\n", disk_rung(contents.form),
+             with_commas(contents.begin), with_commas(contents.end - 1),
+             format_bytes(bytes / std::max<uint64_t>(samples, 1)));
+  Table rows = {{"mask", "elements"}};
+  for (const auto& section : contents.sections)
+    rows.push_back({section.name, with_commas(section.count)});
+  fmt::print("{}\n{}", format_table(rows, {1}), fingerprint_text(contents.fingerprint));
+}
+
 void run(const Options& options) {
+  if (Directory::format_of(options.path) == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;
   const Screen screen = Screen::open(options.path);
   if (options.check) screen.check(progress);
@@ -277,7 +307,7 @@ void run(const Options& options) {
 void add_info(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("info", "What a directory is and what it holds");
-  command->add_option("PATH", options->path, "A screen")->required();
+  command->add_option("PATH", options->path, "A screen, or a store of masks")->required();
   command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
   command->add_flag("--check", options->check,
                     "Read every byte against its checksum and every index against its range");

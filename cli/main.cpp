@@ -66,9 +66,11 @@ int run(int argc, char** argv) {
   add_import(app);
   add_info(app);
   add_plan(app);
+  add_prepare(app);
   add_report(app);
   add_split(app);
   add_subset(app);
+  add_verify(app);
 #if LACUNA_HAVE_TORCH
   add_compare(app);
   add_evaluate(app);

@@ -371,14 +371,22 @@ void check_values(const Split& split) {
           split.name, parts[s], s);
 }
 
-Fingerprint fingerprint_of(const Samples& samples) {
+Fingerprint fingerprint_of_removed(const Samples& samples, uint64_t begin, uint64_t end,
+                                   const Fingerprint& known) {
   Fingerprint fingerprint;
   const RemovedReader reader(samples);
-  const uint64_t count = samples.size();
-  for (uint64_t begin = 0; begin < count; begin += kBlock) {
-    const uint64_t end = std::min(begin + kBlock, count);
-    fingerprint.add(fmt::format("samples {}:{}", begin, end), hash_block(reader, begin, end));
+  while (begin < end) {
+    const uint64_t block_end = std::min((begin / kBlock + 1) * kBlock, end);
+    const std::string name = fmt::format("samples {}:{}", begin, block_end);
+    const FingerprintPart* part = known.find(name);
+    fingerprint.add(name, part ? part->hash : hash_block(reader, begin, block_end));
+    begin = block_end;
   }
+  return fingerprint;
+}
+
+Fingerprint fingerprint_of(const Samples& samples) {
+  Fingerprint fingerprint = fingerprint_of_removed(samples, 0, samples.size());
   for (uint64_t l = 0; l < samples.label_count(); ++l)
     fingerprint.add("label " + samples.label_names[l], hash_label(samples, l));
   for (const auto& column : samples.columns)

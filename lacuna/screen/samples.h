@@ -117,5 +117,9 @@ void check_values(const Split& split);
 // "samples A:B" (the removed genes of samples A to B, in blocks of 65,536: what masks are made of),
 // "label NAME", "column NAME". The same for the same contents, whatever type they are stored in.
 Fingerprint fingerprint_of(const Samples& samples);
+// Only the blocks of samples `begin` to `end` - 1, of which the first and the last may be cut.
+// Parts of `known` (the screen's own fingerprint) are taken from there; the rest is read.
+Fingerprint fingerprint_of_removed(const Samples& samples, uint64_t begin, uint64_t end,
+                                   const Fingerprint& known = {});
 
 }  // namespace lacuna

@@ -251,6 +251,23 @@ TEST_F(ScreenTest, FingerprintTellsContentsApart) {
             std::vector<std::string>{"label other"});
 }
 
+TEST_F(ScreenTest, FingerprintOfSomeSamplesIsCutAtTheirEnds) {
+  const Samples samples = small_samples(seed_, 70000);
+  const Fingerprint whole = fingerprint_of(samples);
+  const Fingerprint some = fingerprint_of_removed(samples, 65530, 66000);
+  ASSERT_EQ(some.parts().size(), 2u);
+  EXPECT_EQ(some.parts()[0].name, "samples 65530:65536");
+  EXPECT_EQ(some.parts()[1].name, "samples 65536:66000");
+  std::vector<uint64_t> six = {65530, 65531, 65532, 65533, 65534, 65535};
+  EXPECT_EQ(some.parts()[0].hash, fingerprint_of(take_samples(samples, six)).parts()[0].hash);
+  EXPECT_EQ(fingerprint_of_removed(samples, 0, 70000).value(), whole.only({"samples "}).value());
+  // Parts that are known are not read.
+  Fingerprint known;
+  known.add("samples 0:65536", 17);
+  EXPECT_EQ(fingerprint_of_removed(samples, 0, 66000, known).parts()[0].hash, 17u);
+  EXPECT_TRUE(fingerprint_of_removed(samples, 5, 5).parts().empty());
+}
+
 TEST_F(ScreenTest, GraphFingerprintNamesWhatChanged) {
   const Fingerprint before = fingerprint_of(small_graph(seed_));
   EXPECT_EQ(fingerprint_of(small_graph(seed_)).parts(), before.parts());

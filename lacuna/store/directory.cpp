@@ -135,6 +135,12 @@ void check_replaceable(const fs::path& path, const std::string& format) {
                   child.filename().string());
 }
 
+void write_partial(const fs::path& path, const std::string& format, int version,
+                   const Json& whose) {
+  const Json partial = {{"format", format}, {"version", version}, {"whose", whose}};
+  write_text_atomically(path / kPartial, partial.dump(2) + "\n");
+}
+
 void check_line(const std::string& line, const std::string& file, size_t number) {
   if (line.find_first_of("\n\r") != line.npos)
     throw Error("line {} of {} would hold a line break; rename it", number, file);
@@ -239,13 +245,29 @@ void DirectoryWriter::check_path(const fs::path& path, const std::string& format
   if (is_there(path)) check_replaceable(path, format);
 }
 
+std::optional<Json> DirectoryWriter::whose_unfinished(const fs::path& path) {
+  if (is_there(path / kManifest) || !is_there(path / kPartial)) return std::nullopt;
+  Json whose;
+  read_manifest(path, [&] { whose = parse_manifest(path / kPartial).at("whose"); });
+  return whose;
+}
+
+void DirectoryWriter::reopen(const fs::path& path, const Json& whose) {
+  const Json manifest = load_manifest(path);
+  read_manifest(path, [&] {
+    write_partial(path, manifest.at("format"), manifest.at("version").get<int>(), whose);
+  });
+  fs::remove(path / kManifest);
+  sync_directory(path);
+}
+
 DirectoryWriter::DirectoryWriter(const fs::path& path, const std::string& format, int version,
-                                 const Json& whose)
+                                 const Json& whose, Leftover leftover)
     : path_(path.has_filename() ? path : path.parent_path()), format_(format), version_(version) {
   check_path(path_, format);
   create_directory_durably(path_);
-  const Json partial = {{"format", format}, {"version", version}, {"whose", whose}};
-  write_text_atomically(path_ / kPartial, partial.dump(2) + "\n");
+  write_partial(path_, format, version, whose);
+  if (leftover == Leftover::keep) return;
   for (const auto& child : children(path_))
     if (child.filename() != kPartial) fs::remove_all(child);
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,17 +70,22 @@ class Directory {
 void read_manifest(const fs::path& directory, const std::function<void()>& read);
 
 // A directory being written. Refuses a path that exists, unless it is empty or an unfinished
-// directory of the same format (what an interrupted run left), which is started afresh. Unless
-// commit() is reached the directory stays unfinished on disk: manifest.partial.json, the first
+// directory of the same format (what an interrupted run left), which is started afresh, or gone on
+// with where its owner can (Leftover::keep). Unless commit() is reached the directory stays unfinished on disk: manifest.partial.json, the first
 // file written, says of what format it is and whose data it will hold (`whose`).
 //
 // File names are relative to path(), with '/' between folders.
 class DirectoryWriter {
  public:
+  enum class Leftover { discard, keep };  // the files of an unfinished directory
   DirectoryWriter(const fs::path& path, const std::string& format, int version,
-                  const Json& whose = Json::object());
+                  const Json& whose = Json::object(), Leftover leftover = Leftover::discard);
   // Throws what the constructor would for this path: for who has long work to do before it.
   static void check_path(const fs::path& path, const std::string& format);
+  // The `whose` of an unfinished directory; nothing where there is none, or a finished one.
+  static std::optional<Json> whose_unfinished(const fs::path& path);
+  // Makes a finished directory an unfinished one with all its files, to be gone on with.
+  static void reopen(const fs::path& path, const Json& whose);
 
   const fs::path& path() const { return path_; }
   uint64_t bytes() const;  // of all files so far

@@ -135,6 +135,28 @@ TEST_F(DirectoryTest, UnfinishedIsRefusedByReadersAndStartedAfreshByItsWriter) {
   EXPECT_NO_THROW(directory.check(Progress::none()));
 }
 
+TEST_F(DirectoryTest, AFinishedOneCanBeReopenedAndGoneOnWith) {
+  write();
+  EXPECT_FALSE(DirectoryWriter::whose_unfinished(path_));
+  const std::string array = read_text(path_ / "a/numbers.npy");
+  DirectoryWriter::reopen(path_, {{"of", "mine"}});
+  EXPECT_ERROR(open(), "unfinished");
+  EXPECT_EQ(DirectoryWriter::whose_unfinished(path_)->at("of"), "mine");
+  using Leftover = DirectoryWriter::Leftover;
+  {
+    DirectoryWriter writer(path_, kFormat, 1, {{"of", "yours"}}, Leftover::keep);
+    EXPECT_EQ(read_text(path_ / "a/numbers.npy"), array);
+    writer.add_file("a/numbers.npy");
+    writer.commit({});
+  }
+  EXPECT_NO_THROW(open().check(Progress::none()));
+  EXPECT_FALSE(DirectoryWriter::whose_unfinished(path_));
+  DirectoryWriter::reopen(path_, Json());
+  EXPECT_TRUE(DirectoryWriter::whose_unfinished(path_)->is_null());
+  DirectoryWriter(path_, kFormat, 1);
+  EXPECT_FALSE(fs::exists(path_ / "a/numbers.npy"));
+}
+
 TEST_F(DirectoryTest, WriterLeavesOtherThingsAlone) {
   fs::create_directories(path_);
   EXPECT_NO_THROW(DirectoryWriter(path_, kFormat, 1));  // empty: welcome

@@ -8,18 +8,15 @@
 #include "lacuna/core/hash.h"
 
 namespace lacuna {
-namespace {
 
-const FingerprintPart* find(const std::vector<FingerprintPart>& parts, const std::string& name) {
-  const auto at = std::find_if(parts.begin(), parts.end(),
+const FingerprintPart* Fingerprint::find(const std::string& name) const {
+  const auto at = std::find_if(parts_.begin(), parts_.end(),
                                [&](const FingerprintPart& part) { return part.name == name; });
-  return at == parts.end() ? nullptr : &*at;
+  return at == parts_.end() ? nullptr : &*at;
 }
 
-}  // namespace
-
 void Fingerprint::add(std::string name, uint64_t hash) {
-  LACUNA_ASSERT(!find(parts_, name));
+  LACUNA_ASSERT(!find(name));
   parts_.push_back({std::move(name), hash});
 }
 
@@ -32,7 +29,7 @@ uint64_t Fingerprint::value() const {
 std::vector<std::string> Fingerprint::differing_parts(const Fingerprint& other) const {
   std::vector<std::string> names;
   for (const auto& part : parts_) {
-    const FingerprintPart* const there = find(other.parts_, part.name);
+    const FingerprintPart* const there = other.find(part.name);
     if (!there || there->hash != part.hash) names.push_back(part.name);
   }
   return names;

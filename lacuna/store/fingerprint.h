@@ -20,7 +20,8 @@ class Fingerprint {
  public:
   void add(std::string name, uint64_t hash);
   const std::vector<FingerprintPart>& parts() const { return parts_; }
-  uint64_t value() const;  // of all parts together
+  const FingerprintPart* find(const std::string& name) const;  // null where there is none
+  uint64_t value() const;                                      // of all parts together
 
   // The names of parts that `other` lacks or has with another hash, in this one's order; empty when
   // this one agrees.

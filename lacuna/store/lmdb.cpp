@@ -1,6 +1,10 @@
 #include "lacuna/store/lmdb.h"
 
 #include <lmdb.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "lacuna/core/error.h"
 
@@ -11,6 +15,23 @@ MDB_env* create_environment(const fs::path& path) {
   MDB_env* environment = nullptr;
   check_lmdb(mdb_env_create(&environment), path, "cannot start LMDB");
   return environment;
+}
+
+MDB_stat stat_of(MDB_env* environment, const fs::path& path) {
+  MDB_stat stat = {};
+  check_lmdb(mdb_env_stat(environment, &stat), path, "cannot read its size");
+  return stat;
+}
+
+MDB_envinfo info_of(MDB_env* environment, const fs::path& path) {
+  MDB_envinfo info = {};
+  check_lmdb(mdb_env_info(environment, &info), path, "cannot read its size");
+  return info;
+}
+
+uint64_t used_bytes(MDB_env* environment, const fs::path& path) {
+  return (uint64_t(info_of(environment, path).me_last_pgno) + 1) *
+         stat_of(environment, path).ms_psize;
 }
 
 std::span<const std::byte> bytes_of(const MDB_val& value) {
@@ -44,22 +65,16 @@ fs::path LmdbEnvironment::data_file() const {
 
 // A page behind the end of the file would be a bus error when it is touched.
 void LmdbEnvironment::check_length() const {
-  MDB_envinfo info = {};
-  MDB_stat stat = {};
-  check_lmdb(mdb_env_info(get(), &info), path_, "cannot read its size");
-  check_lmdb(mdb_env_stat(get(), &stat), path_, "cannot read its size");
-  const uint64_t needed = (uint64_t(info.me_last_pgno) + 1) * stat.ms_psize;
+  const uint64_t needed = bytes_used();
   const uint64_t there = fs::file_size(data_file());
   if (there < needed)
     throw Error("{}: cut short: {} bytes of {}; copy it again", data_file().string(), there,
                 needed);
 }
 
-uint64_t LmdbEnvironment::entries() const {
-  MDB_stat stat = {};
-  check_lmdb(mdb_env_stat(get(), &stat), path_, "cannot count its entries");
-  return stat.ms_entries;
-}
+uint64_t LmdbEnvironment::entries() const { return stat_of(get(), path_).ms_entries; }
+uint64_t LmdbEnvironment::page_bytes() const { return stat_of(get(), path_).ms_psize; }
+uint64_t LmdbEnvironment::bytes_used() const { return used_bytes(get(), path_); }
 
 LmdbTransaction::LmdbTransaction(const LmdbEnvironment& environment) : environment_(environment) {
   MDB_txn* transaction = nullptr;
@@ -94,6 +109,79 @@ bool LmdbCursor::next() {
   key_ = {static_cast<const char*>(key.mv_data), key.mv_size};
   value_ = bytes_of(value);
   return true;
+}
+
+uint64_t LmdbCursor::value_offset() const {
+  const uint64_t page_bytes = transaction_.environment().page_bytes();
+  const auto key = reinterpret_cast<uintptr_t>(key_.data());
+  uint64_t number;
+  std::memcpy(&number, reinterpret_cast<const void*>(key - key % page_bytes), sizeof number);
+  const uintptr_t start_of_file = key - key % page_bytes - number * page_bytes;
+  return reinterpret_cast<uintptr_t>(value_.data()) - start_of_file;
+}
+
+// ---- writing
+
+LmdbWriter::LmdbWriter(const fs::path& directory)
+    : path_(directory), environment_(create_environment(directory)) {
+  const fs::path file = directory / "data.mdb";
+  const uint64_t two_pages = 2 * uint64_t(::sysconf(_SC_PAGESIZE));
+  if (fs::exists(file) && fs::file_size(file) < two_pages)
+    fs::remove(file);  // of a writer that ended while it made the file: nothing is in it
+  check_lmdb(mdb_env_open(environment_.get(), directory.c_str(), MDB_NOLOCK, 0666), directory,
+             "cannot write an LMDB here");
+}
+
+uint64_t LmdbWriter::entries() const { return stat_of(environment_.get(), path_).ms_entries; }
+uint64_t LmdbWriter::bytes_used() const { return used_bytes(environment_.get(), path_); }
+
+std::string LmdbWriter::key_at(unsigned operation) const {
+  LACUNA_ASSERT(!transaction_);
+  MDB_txn* begun = nullptr;
+  check_lmdb(mdb_txn_begin(environment_.get(), nullptr, MDB_RDONLY, &begun), path_,
+             "cannot begin to read");
+  const std::unique_ptr<MDB_txn, LmdbClose> transaction(begun);
+  unsigned database = 0;
+  check_lmdb(mdb_dbi_open(begun, nullptr, 0, &database), path_, "cannot open its main database");
+  MDB_cursor* opened = nullptr;
+  check_lmdb(mdb_cursor_open(begun, database, &opened), path_, "cannot walk through it");
+  const std::unique_ptr<MDB_cursor, LmdbClose> cursor(opened);
+  MDB_val key = {}, value = {};
+  const int code = mdb_cursor_get(opened, &key, &value, MDB_cursor_op(operation));
+  if (code == MDB_NOTFOUND) return {};
+  check_lmdb(code, path_, "cannot read a key");
+  return {static_cast<const char*>(key.mv_data), key.mv_size};
+}
+
+std::string LmdbWriter::first_key() const { return key_at(MDB_FIRST); }
+std::string LmdbWriter::last_key() const { return key_at(MDB_LAST); }
+
+void LmdbWriter::begin(uint64_t values, uint64_t bytes) {
+  LACUNA_ASSERT(!transaction_);
+  // A value wastes up to a page, and the pages of the tree are written anew along one path.
+  const uint64_t page = stat_of(environment_.get(), path_).ms_psize;
+  const uint64_t needed = bytes_used() + bytes + values * (page + page / 16) + 128 * page;
+  const uint64_t mapped = info_of(environment_.get(), path_).me_mapsize;
+  if (needed > mapped)
+    check_lmdb(mdb_env_set_mapsize(environment_.get(), std::max(needed, 2 * mapped)), path_,
+               "cannot map more of it into memory");
+  MDB_txn* begun = nullptr;
+  check_lmdb(mdb_txn_begin(environment_.get(), nullptr, 0, &begun), path_, "cannot begin to write");
+  transaction_.reset(begun);
+  check_lmdb(mdb_dbi_open(begun, nullptr, 0, &database_), path_, "cannot open its main database");
+}
+
+void LmdbWriter::append(std::string_view key, std::span<const std::byte> value) {
+  LACUNA_ASSERT(transaction_);
+  MDB_val put_key = {key.size(), const_cast<char*>(key.data())};
+  MDB_val put_value = {value.size(), const_cast<std::byte*>(value.data())};
+  check_lmdb(mdb_put(transaction_.get(), database_, &put_key, &put_value, MDB_APPEND), path_,
+             "cannot write a value");
+}
+
+void LmdbWriter::commit() {
+  LACUNA_ASSERT(transaction_);
+  check_lmdb(mdb_txn_commit(transaction_.release()), path_, "cannot write to the disk");
 }
 
 }  // namespace lacuna

@@ -1,5 +1,6 @@
-// LMDB for reading, in three small owners: an environment (the file), a read transaction (one
-// unchanging view of it) and a cursor (a walk through it). Only the unnamed main database is seen.
+// LMDB. For reading, three small owners: an environment (the file), a read transaction (one
+// unchanging view of it) and a cursor (a walk through it); for writing, LmdbWriter. Only the
+// unnamed main database is seen.
 //
 //   const LmdbEnvironment environment("data/lmdb");
 //   const LmdbTransaction view(environment);
@@ -7,9 +8,9 @@
 //
 // Keys and values are views into the mapped file: they stay valid, and may be read from any thread,
 // as long as the transaction lives. A transaction and its cursors belong to one thread at a time;
-// any number of transactions may share an environment. Open a path once in a process.
+// any number of transactions may share an environment.
 //
-// No lock file is made or taken, so read-only folders work, and nobody may write to the database
+// No lock file is made or taken for reading, so read-only folders work, and nobody may write to the database
 // meanwhile. A file cut short is refused when it is opened; LMDB keeps no checksums, so a damaged
 // page inside it can crash whoever reads it.
 //
@@ -46,6 +47,8 @@ class LmdbEnvironment {
   const fs::path& path() const { return path_; }
   fs::path data_file() const;
   uint64_t entries() const;
+  uint64_t page_bytes() const;
+  uint64_t bytes_used() const;  // of the file: what lies behind is nobody's
   MDB_env* get() const { return environment_.get(); }
 
  private:
@@ -78,12 +81,43 @@ class LmdbCursor {
   bool next();  // to the first entry, then the one after; false behind the last
   std::string_view key() const { return key_; }
   std::span<const std::byte> value() const { return value_; }
+  // Where the value lies in the file: LMDB does not say, but the key lies in a page that begins
+  // with its own number.
+  uint64_t value_offset() const;
 
  private:
   const LmdbTransaction& transaction_;
   std::unique_ptr<MDB_cursor, LmdbClose> cursor_;
   std::string_view key_;
   std::span<const std::byte> value_;
+};
+
+// A database being written, in ascending order of its keys; made where there is none, else gone on
+// with. What is put between begin() and commit() is there for nobody before commit() returns, and
+// then it is on the disk: after a kill or a loss of power the database is that of the last commit.
+//
+// No lock is taken: the caller sees to it that nobody reads or writes meanwhile. A transaction is
+// held in memory, and its pages are written when it is committed: 64 MB or so make a flush cheap.
+// Values of half a page or more lie in pages of their own, 16 bytes behind the start of the first.
+class LmdbWriter {
+ public:
+  explicit LmdbWriter(const fs::path& directory);
+
+  uint64_t entries() const;
+  std::string first_key() const, last_key() const;  // empty where there are no entries
+  uint64_t bytes_used() const;                      // of the file, as committed
+  // At most so many values, of so many bytes together, will be put.
+  void begin(uint64_t values, uint64_t bytes);
+  void append(std::string_view key, std::span<const std::byte> value);  // behind all others
+  void commit();
+
+ private:
+  std::string key_at(unsigned operation) const;
+
+  fs::path path_;
+  std::unique_ptr<MDB_env, LmdbClose> environment_;
+  std::unique_ptr<MDB_txn, LmdbClose> transaction_;
+  unsigned database_ = 0;
 };
 
 // Throws Error("path: what: LMDB's words") unless code is 0.

@@ -92,6 +92,69 @@ TEST_F(Lmdb, WhatIsNoneIsRefused) {
   EXPECT_THROW(LmdbEnvironment{folder_}, Error);
 }
 
+std::string key_of(uint32_t number) {
+  return {char(number >> 24), char(number >> 16), char(number >> 8), char(number)};
+}
+
+// Small and large values, in several transactions and by several writers; far more than the first
+// map holds.
+TEST_F(Lmdb, WhatIsCommittedIsThere) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  std::vector<std::string> values;
+  for (int opened = 0; opened < 3; ++opened) {
+    LmdbWriter writer(folder_);
+    EXPECT_EQ(writer.entries(), values.size());
+    EXPECT_EQ(writer.first_key(), values.empty() ? "" : key_of(0));
+    EXPECT_EQ(writer.last_key(), values.empty() ? "" : key_of(uint32_t(values.size()) - 1));
+    for (int transaction = 0; transaction < 4; ++transaction) {
+      std::vector<std::string> more;
+      uint64_t bytes = 0;
+      for (int i = 0; i < 30; ++i) {
+        const uint64_t size = random.below(2) ? random.below(3000) : random.below(600'000);
+        more.emplace_back(size, char(random.next()));
+        bytes += size;
+      }
+      writer.begin(more.size(), bytes);
+      for (size_t i = 0; i < more.size(); ++i)
+        writer.append(key_of(uint32_t(values.size() + i)), std::as_bytes(std::span(more[i])));
+      writer.commit();
+      values.insert(values.end(), more.begin(), more.end());
+    }
+    writer.begin(2, 10);  // not committed
+    writer.append(key_of(uint32_t(values.size())), std::as_bytes(std::span("gone")));
+    EXPECT_THROW(writer.append(key_of(0), {}), Error);  // not behind the others
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "lock.mdb"));
+  const LmdbEnvironment environment(folder_);
+  EXPECT_GT(environment.bytes_used(), 20u << 20);
+  EXPECT_LE(environment.bytes_used(), fs::file_size(environment.data_file()));
+  const LmdbTransaction view(environment);
+  const std::string file = read_text(environment.data_file());
+  uint32_t number = 0;
+  for (LmdbCursor cursor(view); cursor.next(); ++number) {
+    ASSERT_EQ(cursor.key(), key_of(number));
+    ASSERT_EQ(text_of(cursor.value()), values[number]);
+    const uint64_t offset = cursor.value_offset();
+    EXPECT_EQ(std::string_view(file).substr(offset, values[number].size()), values[number]);
+    if (values[number].size() > environment.page_bytes() / 2)
+      EXPECT_EQ(offset % environment.page_bytes(), 16u);
+  }
+  EXPECT_EQ(number, values.size());
+}
+
+TEST_F(Lmdb, AFileThatWasOnlyBegunIsBegunAgain) {
+  FileWriter file(folder_ / "data.mdb");
+  file.write(std::string(4096, '\0'));
+  file.close();
+  LmdbWriter writer(folder_);
+  writer.begin(1, 4);
+  writer.append(key_of(7), std::as_bytes(std::span("abc", 3)));
+  writer.commit();
+  EXPECT_EQ(writer.last_key(), key_of(7));
+}
+
 TEST_F(Lmdb, CutShortIsRefused) {
   write({{"1", std::string(100'000, 'x')}, {"2", std::string(100'000, 'y')}});
   fs::resize_file(folder_ / "data.mdb", fs::file_size(folder_ / "data.mdb") - 50'000);

@@ -1,0 +1,91 @@
+// lacuna prepare SCREEN --rung disk:u8 --out STORE: masks made ahead of time.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/load/prepare_masks.h"
+
+namespace lacuna::cli {
+namespace {
+
+struct Options {
+  std::string screen, rung, out, samples;
+  int threads = 0;
+  bool again = false;
+};
+
+// "A:B", either of which may be missing.
+std::pair<uint64_t, uint64_t> parse_range(const std::string& text, uint64_t samples) {
+  const auto number = [&](std::string_view word, uint64_t otherwise) {
+    if (word.empty()) return otherwise;
+    uint64_t value = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || rest != word.data() + word.size())
+      throw UsageError("--samples {}: write A:B for samples A to B - 1", text);
+    return value;
+  };
+  const size_t colon = text.find(':');
+  if (colon == text.npos) throw UsageError("--samples {}: write A:B for samples A to B - 1", text);
+  const std::string_view view = text;
+  return {number(view.substr(0, colon), 0), number(view.substr(colon + 1), samples)};
+}
+
+void run(const Options& options) {
+  TerminalProgress progress;
+  const auto start = std::chrono::steady_clock::now();
+  const Screen screen = Screen::open(options.screen);
+  PrepareOptions prepare = {.threads = options.threads, .again = options.again};
+  if (!options.samples.empty())
+    prepare.samples = parse_range(options.samples, screen.samples().size());
+  const Json source = {{"path", options.screen},
+                       {"fingerprint", hex(screen.fingerprint().value())}};
+  prepare.made_by = {{"command", command_line()}, {"sources", Json::array({source})}};
+  const MaskForm form = form_of_disk_rung(options.rung);
+  const PrepareResult result = prepare_masks(screen, form, options.out, prepare, progress);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const uint64_t count = result.end - result.begin;
+  fmt::print("{}: {}, samples {} to {}, {}", options.out, options.rung, with_commas(result.begin),
+             with_commas(result.end - 1), format_bytes(result.bytes));
+  if (result.written == 0)
+    fmt::print("; all were there\n");
+  else
+    fmt::print("; {} written in {}, {} were there\n", with_commas(result.written),
+               format_duration(took.count()), with_commas(count - result.written));
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("prepare", "Make the masks of a screen's samples ahead of time");
+  command->add_option("SCREEN", options->screen, "A screen")->required();
+  command
+      ->add_option("--rung", options->rung,
+                   "disk:u8         a byte an element\n"
+                   "disk:bits       a bit an element\n"
+                   "disk:bf16       two bytes an element\n"
+                   "disk:positions  what is gone, as a list")
+      ->required();
+  command->add_option("--out", options->out, "The store: a new directory, or one to go on with")
+      ->required();
+  command->add_option("--samples", options->samples,
+                      "A:B for samples A to B - 1 only; all when not given");
+  command->add_option("--threads", options->threads, "That make masks; all cores when not given")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--again", options->again, "Throw away what the store holds and start afresh");
+  command->footer(
+      "Interrupted, it goes on where it was when called again. Samples that were added to the\n"
+      "screen are added to the store. See docs/prepare.md.\n"
+      "Examples:\n"
+      "  lacuna prepare demo --rung disk:bits --out masks --samples 0:10000\n"
+      "  lacuna verify masks --screen demo");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lacuna::cli

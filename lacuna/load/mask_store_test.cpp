@@ -1,0 +1,170 @@
+#include "lacuna/load/mask_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "lacuna/load/testing.h"
+
+namespace lacuna {
+namespace {
+
+using testing::expect_masks;
+using testing::StoreScreens;
+
+constexpr MaskForm kForms[] = {MaskForm::u8, MaskForm::bits, MaskForm::bf16, MaskForm::positions};
+
+TEST(MaskStore, GivesTheMasksOfTheScreenInEveryForm) {
+  const StoreScreens f;
+  SCOPED_TRACE(f.seed);
+  const Screen screen = f.write("screen", 300);
+  for (const MaskForm form : kForms) {
+    const std::string rung = disk_rung(form);
+    SCOPED_TRACE(rung);
+    EXPECT_EQ(form_of_disk_rung(rung), form);
+    prepare_masks(screen, form, f.directory / rung, {.samples = {{7, 290}}, .threads = 3});
+    const MaskStore store = MaskStore::open(f.directory / rung, screen);
+    EXPECT_EQ(store.form(), form);
+    expect_masks(screen, store, 7, 290);
+    EXPECT_ERROR(store.record(6), "sample 6 is not in store");
+    EXPECT_ERROR(store.record(290), "holds 7 to 289");
+  }
+  EXPECT_ERROR(form_of_disk_rung("disk:u9"), "disk:positions");
+}
+
+// Large values lie in pages of their own: views without a copy, aligned to a cache line.
+TEST(MaskStore, RecordsAreAlignedViewsThatOutliveTheStoreTheyCameFrom) {
+  const StoreScreens f(50, GraphSize::small);
+  const Screen screen = f.write("screen", 50);
+  for (const MaskForm form : {MaskForm::u8, MaskForm::bits, MaskForm::bf16}) {
+    const fs::path path = f.directory / disk_rung(form);
+    prepare_masks(screen, form, path, {});
+    auto store = std::make_unique<MaskStore>(MaskStore::open(path, screen));
+    const MaskStore copy = *store;
+    const auto first = store->record(3);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first.data()) % 64, 0u);
+    EXPECT_EQ(copy.record(3).data(), first.data());
+    const std::vector<std::byte> bytes(first.begin(), first.end());
+    store.reset();
+    EXPECT_TRUE(std::ranges::equal(first, bytes));
+    EXPECT_GE(copy.bytes(), 50 * bytes.size());
+  }
+}
+
+TEST(MaskStore, ManyThreadsRead) {
+  const StoreScreens f(200, GraphSize::small);
+  const Screen screen = f.write("screen", 200);
+  prepare_masks(screen, MaskForm::bits, f.directory / "store", {});
+  const MaskStore store = MaskStore::open(f.directory / "store", screen);
+  std::vector<uint64_t> hashes;
+  for (uint64_t s = 0; s < 200; ++s) hashes.push_back(hash64(store.record(s)));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Random random(f.seed, t);
+      for (int round = 0; round < 500; ++round) {
+        const uint64_t s = random.below(200);
+        wrong += hash64(store.record(s)) != hashes[s];
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(MaskStore, StaleStoresAreRefusedByTheirPart) {
+  const StoreScreens f;
+  SCOPED_TRACE(f.seed);
+  const Screen screen = f.write("screen", 200);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::bits, path, {});
+  const auto says = [&](const Screen& other) {
+    const std::string words = error_of([&] { MaskStore::open(path, other); });
+    EXPECT_NE(words.find("run `lacuna prepare " + other.path().string() +
+                         " --rung disk:bits --out " + path.string() + " --again`"),
+              words.npos)
+        << words;
+    return words;
+  };
+  const auto expect = [&](const std::string& words, const std::string& part) {
+    EXPECT_NE(words.find(part), words.npos) << words;
+  };
+  // The same graph but for one thing.
+  const auto copy_graph = [&](const std::string& rename, const std::string& cut) {
+    HeteroGraph graph;
+    for (const auto& type : f.graph.node_types()) {
+      auto names = type.names.all();
+      if (type.name == rename) names[0] += "x";
+      graph.add_nodes(type.name, Names(names));
+    }
+    for (const auto& type : f.graph.edge_types()) {
+      auto sources = type.sources(), targets = type.targets();
+      if (type.name == cut) {
+        sources.pop_back();
+        targets.pop_back();
+      }
+      const uint64_t count = sources.size();
+      sources.insert(sources.end(), targets.begin(), targets.end());
+      graph.add_edges(type.source, type.name, type.target,
+                      Array::from(std::move(sources), {2, count}),
+                      type.name == cut ? std::vector<EdgeValue>() : type.values);
+    }
+    return graph;
+  };
+  const Samples some = take_samples(f.all, testing::first_samples(200));
+  const uint64_t physical = f.graph.edges("gene.physical.gene").size();
+  expect(says(f.write("edges", copy_graph("", "physical"), some)),
+         fmt::format("made for another graph: edges of type 'physical' ({} here, {} there) differ",
+                     physical - 1, physical));
+  expect(says(f.write("genes", copy_graph("gene", ""), some)), "another graph: genes");
+  auto swapped = testing::first_samples(200);
+  swapped[150] = 201;
+  swapped[151] = 202;
+  expect(says(f.write("swapped", f.graph, take_samples(f.all, swapped))),
+         "made for other samples: samples 0:200");
+  expect(says(f.write("fewer", 199)), "made for other samples: it holds 0 to 199");
+
+  // More samples, a label or a column are no difference.
+  Samples more = take_samples(f.all, testing::first_samples(300));
+  more.columns.clear();
+  const Screen grown = f.write("more", f.graph, more);
+  expect_masks(grown, MaskStore::open(path, grown), 0, 200);
+  EXPECT_ERROR(MaskStore::open(path, grown).record(200), "run `lacuna prepare` again");
+}
+
+TEST(MaskStore, UnfinishedAndForeignDirectoriesAreRefused) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::u8, path, {});
+  EXPECT_ERROR(MaskStore::open(screen.path(), screen), "a lacuna.screen, not a lacuna.store");
+  EXPECT_ERROR(MaskStore::open(f.directory / "none", screen), "no such directory");
+  fs::rename(path / "manifest.json", f.directory / "kept");
+  EXPECT_ERROR(MaskStore::open(path, screen), "no manifest.json");
+  fs::rename(f.directory / "kept", path / "manifest.json");
+  DirectoryWriter::reopen(path, {{"rung", "disk:u8"}});
+  EXPECT_ERROR(MaskStore::open(path, screen), "unfinished");
+  EXPECT_ERROR(MaskStore::open(path, screen), "run `lacuna prepare " + screen.path().string() +
+                                                  " --rung disk:u8 --out " + path.string());
+}
+
+// The tree is looked at before LMDB walks it.
+TEST(MaskStore, ADamagedTreeIsRefused) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 100);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::u8, path, {});
+  std::string data = read_text(path / "data.mdb");
+  data[2 * 4096 + 100] = char(data[2 * 4096 + 100] ^ 1);
+  write_file(path / "data.mdb", data);
+  EXPECT_ERROR(MaskStore::open(path, screen), "page 2 (bytes 8192 to 12287)");
+  data.pop_back();
+  write_file(path / "data.mdb", data);
+  EXPECT_ERROR(MaskStore::open(path, screen), "cut short");
+  fs::remove(path / "data.mdb");
+  EXPECT_ERROR(MaskStore::open(path, screen), "data.mdb: missing");
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,282 @@
+#include "lacuna/load/prepare_masks.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/text.h"
+#include "lacuna/core/threads.h"
+#include "lacuna/load/store_pages.h"
+#include "lacuna/store/directory_lock.h"
+#include "lacuna/store/lmdb.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kTransactionBytes = 64 << 20;
+constexpr uint64_t kTransactionSamples = 16384;
+constexpr double kMargin = 1.2;  // of free disk space, over what is needed
+constexpr uint64_t kPageBytes = 4096;
+
+// What lies at the place of a store.
+struct There {
+  enum class Kind { nothing, unfinished, finished } kind = Kind::nothing;
+  // Nothing where there is no store, or one that is being thrown away.
+  std::optional<MaskStoreContents> contents = {};
+};
+
+// Throws Error when something else than a store lies there.
+There look_at(const fs::path& out, bool again) {
+  if (!fs::exists(out / "manifest.json")) {
+    DirectoryWriter::check_path(out, MaskStoreContents::kFormat);
+    const auto whose = DirectoryWriter::whose_unfinished(out);
+    if (!whose) return {};
+    There there = {There::Kind::unfinished};
+    if (again || whose->is_null()) return there;
+    read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(*whose); });
+    return there;
+  }
+  const std::string format = Directory::format_of(out);
+  if (format != MaskStoreContents::kFormat)
+    throw Error("{}: a {}, not a store; choose another name", out.string(), format);
+  There there = {There::Kind::finished};
+  if (again) return there;
+  const auto store = Directory::open(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
+  read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(store.manifest()); });
+  return there;
+}
+
+// The samples that the store is to hold.
+std::pair<uint64_t, uint64_t> wanted_samples(const Screen& screen, const PrepareOptions& options) {
+  const uint64_t count = screen.samples().size();
+  const auto [begin, end] = options.samples.value_or(std::pair(uint64_t(0), count));
+  if (begin >= end || end > count)
+    throw Error("samples {}:{} asked for, but {} has {} (0:{} are all)", begin, end,
+                screen.path().string(), count, count);
+  if (end > uint64_t(UINT32_MAX) + 1)
+    throw Error("a store holds samples numbered below 2^32, not {}", end - 1);
+  return {begin, end};
+}
+
+void check_fits(const There& there, const Screen& screen, MaskForm form, uint64_t begin,
+                GeneReactionView view, const fs::path& out) {
+  if (!there.contents) return;
+  const MaskStoreContents& contents = *there.contents;
+  const std::string mend = fmt::format("choose another name, or throw it away with `{} --again`",
+                                       prepare_command(screen, form, out));
+  if (contents.form != form)
+    throw Error("{}: holds masks of rung {}; {}", out.string(), disk_rung(contents.form), mend);
+  if (contents.begin != begin)
+    throw Error("{}: holds samples from {} on; say --samples {}:END to add to them; or {}",
+                out.string(), contents.begin, contents.begin, mend);
+  if (contents.view != view)
+    throw Error("{}: holds masks by view {}, not {}; {}", out.string(), name(contents.view),
+                name(view), mend);
+  contents.check_made_for(screen, out);
+}
+
+// What a value takes on disk: pages of its own, or, where it is small, a place in a page of the tree.
+uint64_t stored_bytes(uint64_t value_bytes) {
+  constexpr uint64_t kPageHeader = 16, kTreeEntry = 24;
+  if (value_bytes + kTreeEntry < kPageBytes / 2) return value_bytes + kTreeEntry;
+  return (kPageHeader + value_bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kTreeEntry;
+}
+
+// "disk:bits needs 107 GB, disk:positions needs 3 GB, "
+std::string smaller_rungs(const Screen& screen, const RemovalRules& rules, uint64_t this_one,
+                          uint64_t samples) {
+  std::string words;
+  for (const MaskForm form : {MaskForm::u8, MaskForm::bits, MaskForm::positions}) {
+    const uint64_t bytes = stored_bytes_per_sample(screen, rules, form);
+    if (bytes < this_one)
+      words += fmt::format("{} needs {}, ", disk_rung(form),
+                           format_bytes(uint64_t(kMargin * double(bytes * samples))));
+  }
+  return words;
+}
+
+fs::path nearest_existing(fs::path path) {
+  path = fs::absolute(path);
+  while (!fs::exists(path) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
+// there: bytes of data.mdb, which are gone on with or make room.
+void check_room(const Screen& screen, const RemovalRules& rules, MaskForm form, uint64_t samples,
+                const fs::path& out, bool goes_on, const std::optional<uint64_t>& assumed_free) {
+  const fs::path data = out / StorePages::kData;
+  const uint64_t there = fs::exists(data) ? fs::file_size(data) : 0;
+  const uint64_t each = stored_bytes_per_sample(screen, rules, form);
+  const uint64_t total = each * samples, kept = goes_on ? std::min(there, total) : 0;
+  const uint64_t needed = uint64_t(kMargin * double(total - kept));
+  const uint64_t free = (assumed_free ? *assumed_free : free_disk_bytes(nearest_existing(out))) +
+                        (goes_on ? 0 : there);
+  if (needed <= free) return;
+  throw Error(
+      "{} needed for {}{} samples (with 20% margin), {} free on the disk of {}; {}rung kernel "
+      "needs nothing",
+      format_bytes(needed), kept > 0 ? "the rest of " : "", samples, format_bytes(free),
+      out.string(), smaller_rungs(screen, rules, each, samples));
+}
+
+// ---- writing
+
+// Consecutive samples, encoded.
+struct Encoded {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  std::vector<std::vector<std::byte>> values = {};  // count of them are in use
+};
+
+uint64_t number_of(const std::string& key) {
+  uint64_t number = 0;
+  for (const char byte : key) number = number << 8 | uint8_t(byte);
+  return number;
+}
+
+// How many samples from `begin` on the database holds.
+uint64_t samples_there(const LmdbWriter& data, uint64_t begin, const fs::path& out) {
+  const uint64_t count = data.entries();
+  if (count == 0) return 0;
+  const std::string first = data.first_key(), last = data.last_key();
+  if (first.size() != 4 || last.size() != 4 || number_of(first) != begin ||
+      number_of(last) != begin + count - 1)
+    throw Error("{}: its data are not samples one after another; delete it or use --again",
+                out.string());
+  return count;
+}
+
+void write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbWriter& data,
+                   uint64_t begin, uint64_t end, uint64_t batch, int threads, Progress& progress) {
+  const RemovedReader removed(samples);
+  const auto encode = [&](Encoded& out, uint64_t first) {
+    out.first = first;
+    out.count = std::min(batch, end - first);
+    if (out.values.size() < out.count) out.values.resize(out.count);
+    parallel_for(out.count, threads,
+                 [&](uint64_t i) { encode_value(encoder, removed, first + i, out.values[i]); });
+  };
+  progress.begin("preparing", end - begin, "samples");
+  Encoded buffers[2];
+  Encoded *writing = &buffers[0], *making = &buffers[1];
+  encode(*writing, begin);
+  for (uint64_t done = begin; done < end; std::swap(writing, making)) {
+    const uint64_t next = done + writing->count;
+    std::future<void> made;
+    if (next < end) made = std::async(std::launch::async, [&, next] { encode(*making, next); });
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < writing->count; ++i) bytes += writing->values[i].size();
+    data.begin(writing->count, bytes);
+    for (uint64_t i = 0; i < writing->count; ++i)
+      data.append(mask_key(done + i), writing->values[i]);
+    data.commit();
+    if (made.valid()) made.get();
+    progress.advance((done = next) - begin);
+  }
+  progress.end();
+}
+
+// A commit that was cut off may have written behind the end of what is in use.
+void cut_to_length(const fs::path& file, uint64_t bytes) {
+  if (fs::file_size(file) == bytes) return;
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) throw_errno(file.string(), "cannot open");
+  const bool done = ::ftruncate(fd, off_t(bytes)) == 0 && ::fsync(fd) == 0;
+  ::close(fd);
+  if (!done) throw_errno(file.string(), "cannot cut to its length");
+}
+
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  if (!fs::create_directories(path, error) && error)
+    throw Error("{}: cannot create the directory: {}", path.string(), error.message());
+  sync_directory(fs::absolute(path).lexically_normal().parent_path());
+}
+
+}  // namespace
+
+void encode_value(const MaskEncoder& encoder, const RemovedReader& removed, uint64_t sample,
+                  std::vector<std::byte>& value) {
+  thread_local std::vector<uint32_t> genes;
+  removed.read(sample, genes);
+  value.resize(sizeof(MaskHeader));
+  encoder.append(sample, genes, value);
+  const auto record = std::span(value).subspan(sizeof(MaskHeader));
+  const MaskHeader header = {.form = uint32_t(encoder.form()),
+                             .sample = sample,
+                             .xxh3 = hash64(record),
+                             .bytes = record.size()};
+  std::memcpy(value.data(), &header, sizeof header);
+}
+
+uint64_t stored_bytes_per_sample(const Screen& screen, const RemovalRules& rules, MaskForm form) {
+  const uint64_t fixed = record_bytes(MaskLayout(rules, MaskForm::u8), form);
+  if (fixed > 0) return stored_bytes(sizeof(MaskHeader) + fixed);
+  const MaskEncoder encoder(rules, form);
+  const RemovedReader removed(screen.samples());
+  const uint64_t looked_at = std::min<uint64_t>(removed.size(), 1000);
+  std::vector<std::byte> value;
+  uint64_t total = 0;
+  for (uint64_t i = 0; i < looked_at; ++i) {
+    encode_value(encoder, removed, i * removed.size() / looked_at, value);
+    total += stored_bytes(value.size());
+  }
+  return looked_at == 0 ? 0 : total / looked_at;
+}
+
+PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,
+                            const PrepareOptions& options, Progress& progress) {
+  auto [begin, end] = wanted_samples(screen, options);
+  const RemovalRules rules(screen.graph(), options.view);
+  const There there = look_at(out, options.again);
+  check_fits(there, screen, form, begin, options.view, out);
+  const bool goes_on = there.contents.has_value();
+  if (goes_on && there.kind == There::Kind::finished && there.contents->end >= end) {
+    const uint64_t bytes = MaskStore::open(out, screen).bytes();
+    return {begin, there.contents->end, 0, bytes};
+  }
+  check_room(screen, rules, form, end - begin, out, goes_on, options.free_bytes);
+
+  make_directory(out);
+  const DirectoryLock lock(out, DirectoryLock::Use::writing);
+  if (look_at(out, options.again).kind != there.kind)
+    throw Error("{}: changed by another program; run this again", out.string());
+  if (there.kind == There::Kind::finished)
+    DirectoryWriter::reopen(out, goes_on ? there.contents->to_json() : Json());
+  if (!goes_on)  // first nobody's, then empty, then ours: old data is never taken for new
+    DirectoryWriter(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion, Json());
+
+  const auto contents_until = [&](uint64_t last) {
+    return MaskStoreContents::of(screen, rules, form, begin, last);
+  };
+  uint64_t first = begin;
+  {
+    LmdbWriter data(out);
+    first += samples_there(data, begin, out);
+    end = std::max(end, first);
+    DirectoryWriter(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,
+                    contents_until(end).to_json(), DirectoryWriter::Leftover::keep);
+    const MaskEncoder encoder(rules, form);
+    const uint64_t batch = std::clamp<uint64_t>(
+        kTransactionBytes / stored_bytes_per_sample(screen, rules, form), 1, kTransactionSamples);
+    if (first < end)
+      write_samples(encoder, screen.samples(), data, first, end, batch, options.threads, progress);
+    cut_to_length(out / StorePages::kData, data.bytes_used());
+  }
+  DirectoryWriter directory(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,
+                            contents_until(end).to_json(), DirectoryWriter::Leftover::keep);
+  const StorePages pages = StorePages::measure(out);
+  directory.add_array(StorePages::kFile, pages.array());
+  Json manifest = contents_until(end).to_json();
+  manifest["lmdb"] = pages.to_json();
+  manifest["made_by"] = options.made_by;
+  manifest["xxh3"] = hex(hash64(manifest.dump()));
+  directory.commit(manifest);
+  return {begin, end, end - first, directory.bytes() + pages.file_bytes()};
+}
+
+}  // namespace lacuna

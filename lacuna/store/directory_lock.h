@@ -1,0 +1,24 @@
+// A directory in use: by any number of readers or by one writer. Held as long as the object lives,
+// gone with the process however it ends, and leaves no file behind (flock(2) of the directory).
+//
+// Some network file systems have no such locks: there it holds nothing.
+#pragma once
+
+#include "lacuna/core/file.h"
+
+namespace lacuna {
+
+class DirectoryLock {
+ public:
+  enum class Use { reading, writing };
+  // Does not wait: throws Error when the directory is in use in a way that excludes this one.
+  DirectoryLock(const fs::path& directory, Use use);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,256 @@
+"""Stores of masks: prepared, killed at any moment, gone on with, read with Python's own lmdb, damaged and verified."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from program import PROGRAM, fail, lacuna, succeed
+
+FORMS = ["u8", "bits", "bf16", "positions"]
+
+
+@pytest.fixture
+def seed():
+    """Printed by pytest when a test fails."""
+    chosen = int.from_bytes(os.urandom(4), "little")
+    print("seed", chosen)
+    random.seed(chosen)
+    return chosen
+
+
+def generate(path, samples, size="small"):
+    succeed("generate", "screen", path, "--size", size, "--samples", samples, "--seed", 5)
+    return path
+
+
+def prepare(screen, store, form="u8", *more):
+    return ["prepare", screen, "--rung", f"disk:{form}", "--out", store, *more]
+
+
+def records(store):
+    """By the Python package: {sample: (header, record)}."""
+    lmdb = pytest.importorskip("lmdb")
+    found = {}
+    with lmdb.open(str(store), readonly=True, lock=False) as environment, environment.begin() as view:
+        for key, value in view.cursor():
+            found[int.from_bytes(key, "big")] = (np.frombuffer(value[:48], "<u8"), value[48:])
+    return found
+
+
+class Expected:
+    """Masks by the words of docs/formats.md, in NumPy, from the files of a screen."""
+
+    def __init__(self, screen):
+        self.manifest = json.loads((screen / "manifest.json").read_text())
+        self.removed = np.load(screen / "samples/removed.npy")
+        self.ptr = np.load(screen / "samples/ptr.npy")
+        self.edges = {}
+        for edges in self.manifest["edges"]:
+            key = f"{edges['source']}.{edges['name']}.{edges['target']}"
+            self.edges[key] = np.load(screen / f"edges/{key}.npy")
+
+    def masks(self, sample):
+        count = {nodes["type"]: nodes["count"] for nodes in self.manifest["nodes"]}
+        gene = np.ones(count["gene"], bool)
+        gene[self.removed[self.ptr[sample] : self.ptr[sample + 1]]] = False
+        reaction = np.ones(count["reaction"], bool)
+        for key, (source, target) in self.edges.items():
+            if key.endswith(".reaction"):
+                reaction[target[~gene[source]]] = False
+        kept = {"gene": gene, "reaction": reaction, "metabolite": np.ones(count["metabolite"], bool)}
+        masks = [kept[nodes["type"]] for nodes in self.manifest["nodes"]]
+        for key, (source, target) in self.edges.items():
+            kind = (key.split(".")[0], key.split(".")[-1])
+            if kind == ("gene", "gene"):
+                masks.append(gene[source] & gene[target])
+            else:
+                masks.append(gene[source] if kind[0] == "gene" else reaction[source])
+        return masks
+
+
+def in_form(masks, form):
+    """A record from boolean masks."""
+    out = bytearray()
+    for mask in masks:
+        if form == "positions":
+            gone = np.flatnonzero(~mask)
+            gaps = np.diff(gone, prepend=-1) - 1
+            for value in [len(gone), *gaps]:
+                value = int(value)
+                while value >= 128:
+                    out.append(value % 128 + 128)
+                    value //= 128
+                out.append(value)
+            continue
+        if form == "u8":
+            out += mask.astype(np.uint8).tobytes()
+        elif form == "bits":
+            out += np.packbits(mask, bitorder="little").tobytes()
+        else:
+            out += (mask * np.uint16(0x3F80)).astype("<u2").tobytes()
+        out += bytes(-len(out) % 64)
+    return bytes(out)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_are_those_of_numpy(tmp_path, form):
+    screen = generate(tmp_path / "screen", 200)
+    store = tmp_path / "store"
+    succeed(*prepare(screen, store, form, "--samples", "50:120", "--threads", 3))
+    found = records(store)
+    expected = Expected(screen)
+    assert sorted(found) == list(range(50, 120))
+    for sample, (header, record) in found.items():
+        assert record == in_form(expected.masks(sample), form)
+        assert header[1] == sample and header[3] == len(record)
+    manifest = json.loads((store / "manifest.json").read_text())
+    assert manifest["format"] == "lacuna.store" and manifest["rung"] == f"disk:{form}"
+    assert not (store / "manifest.partial.json").exists() and not (store / "lock.mdb").exists()
+    assert "no fault" in succeed("verify", store, "--screen", screen, "--all")
+    assert f"disk:{form}" in succeed("info", store)
+
+
+def kill_after(seconds, *arguments):
+    process = subprocess.Popen([str(PROGRAM), *map(str, arguments)], stdout=subprocess.DEVNULL)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+def data_bytes(store):
+    data = store / "data.mdb"
+    return data.stat().st_size if data.exists() else 0
+
+
+@pytest.mark.parametrize("form,samples", [("u8", 3000), ("positions", 60000)])
+def test_killed_at_any_moment(tmp_path, seed, form, samples):
+    """A store of several transactions, killed again and again, ends up the same as one written in one go."""
+    screen = generate(tmp_path / "screen", samples)
+    whole = tmp_path / "whole"
+    start = time.monotonic()
+    succeed(*prepare(screen, whole, form))
+    takes = time.monotonic() - start
+    states = set()
+    for round in range(4):
+        store = tmp_path / f"store{round}"
+        bytes_before = 0
+        for _ in range(6):
+            kill_after(random.uniform(0.02, 0.6) * takes, *prepare(screen, store, form))
+            if (store / "manifest.json").exists():
+                states.add("finished")
+                break
+            message = fail("verify", store, "--screen", screen)
+            assert "unfinished" in message or "no such directory" in message or "no manifest" in message
+            states.add("unfinished" if "unfinished" in message else "nothing")
+            assert data_bytes(store) >= bytes_before  # what was safe stays
+            bytes_before = data_bytes(store)
+        words = succeed(*prepare(screen, store, form))
+        if bytes_before > 0.7 * data_bytes(whole):
+            assert "were there" in words and ", 0 were there" not in words
+        assert "no fault" in succeed("verify", store, "--screen", screen)
+        found = records(store)
+        assert list(found) == list(range(samples))
+        sample = random.randrange(samples)
+        assert found[sample][1] == in_form(Expected(screen).masks(sample), form)
+        shutil.rmtree(store)
+    assert "unfinished" in states
+
+
+def test_samples_added_later(tmp_path):
+    more = generate(tmp_path / "more", 400)
+    first = tmp_path / "first"
+    store = tmp_path / "store"
+    # The first 250 samples of it, as an earlier state of the same screen.
+    succeed("split", more, "--name", "random", "--by", "random")
+    succeed("subset", more, first, "--where", "split:random=train")
+    kept = int(json.loads((first / "manifest.json").read_text())["samples"]["count"])
+    joined = tmp_path / "joined"
+    succeed("concat", joined, first, more)
+    succeed(*prepare(first, store, "bits"))
+    assert "; all were there" in succeed(*prepare(first, store, "bits"))
+    words = succeed(*prepare(joined, store, "bits"))
+    assert f"{400:,} written" in words and f"{kept:,} were there" in words
+    assert "no fault" in succeed("verify", store, "--screen", joined, "--all")
+    expected = Expected(joined)
+    for sample, (_, record) in records(store).items():
+        assert record == in_form(expected.masks(sample), "bits")
+    message = fail("verify", store, "--screen", more)
+    assert "made for other samples" in message and "--again" in message
+
+
+def test_stops_before_it_starts_when_the_disk_is_too_small(tmp_path):
+    screen = generate(tmp_path / "screen", 332313, "yeast")
+    if shutil.disk_usage(tmp_path).free > 1.0e12:
+        pytest.skip("this disk has room for all masks in u8")
+    store = tmp_path / "store"
+    message = fail(*prepare(screen, store))
+    assert "needed for 332313 samples (with 20% margin)" in message and "free on the disk of" in message
+    assert "disk:bits needs" in message and "rung kernel needs nothing" in message
+    assert not store.exists()
+
+
+def test_wrong_calls(tmp_path):
+    screen = generate(tmp_path / "screen", 100)
+    store = tmp_path / "store"
+    assert "disk:positions" in fail(*prepare(screen, store, "u16"))
+    assert "A:B" in fail(*prepare(screen, store, "u8", "--samples", "5"), code=2)
+    assert "A:B" in fail(*prepare(screen, store, "u8", "--samples", "a:b"), code=2)
+    assert "has 100" in fail(*prepare(screen, store, "u8", "--samples", "5:101"))
+    assert "lacuna.screen" in fail(*prepare(screen, screen))
+    assert "lacuna.screen" in fail(*prepare(screen, screen, "u8", "--again"))
+    succeed(*prepare(screen, store))
+    assert "disk:u8" in fail(*prepare(screen, store, "bits"))
+    succeed(*prepare(screen, store, "bits", "--again"))
+    assert "holds 0 to 99" in fail("verify", store, "--screen", screen, "--sample", 100)
+    assert "not a lacuna.store" in fail("verify", screen, "--screen", screen)
+
+
+def verify(store, screen, *more):
+    """(exit code, stdout, stderr); never a crash."""
+    done = lacuna("verify", store, "--screen", screen, *more)
+    assert done.returncode in (0, 1), done
+    assert "Sanitizer" not in done.stderr and "Assertion" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_damage_is_found(tmp_path, seed):
+    """One flipped byte at a time; what passes must be unused."""
+    screen = generate(tmp_path / "screen", 60)
+    store = tmp_path / "store"
+    succeed(*prepare(screen, store, "bits"))
+    data = store / "data.mdb"
+    whole = data.read_bytes()
+    before = records(store)
+    for _ in range(40):
+        place = random.randrange(len(whole))
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << random.randrange(8)
+        data.write_bytes(damaged)
+        code, out, err = verify(store, screen, "--all")
+        if code == 0:
+            assert records(store) == before or all(
+                (a[0] == b[0]).all() and a[1] == b[1] for a, b in zip(records(store).values(), before.values())
+            )
+            continue
+        assert "sample" in err or "page" in err, err
+    data.write_bytes(whole[:-5000])
+    assert "cut short" in verify(store, screen)[2]
+    data.write_bytes(whole)
+    assert verify(store, screen)[0] == 0
+
+
+def test_a_missing_sample_is_named(tmp_path):
+    lmdb = pytest.importorskip("lmdb")
+    screen = generate(tmp_path / "screen", 60)
+    store = tmp_path / "store"
+    succeed(*prepare(screen, store, "bits"))
+    with lmdb.open(str(store), map_size=1 << 30) as environment, environment.begin(write=True) as view:
+        assert view.delete((17).to_bytes(4, "big"))
+    code, out, err = verify(store, screen, "--all")
+    assert code == 1 and "sample 17: missing" in out and "59 values, 60 expected" in out

@@ -39,7 +39,7 @@ def records(store):
     found = {}
     with lmdb.open(str(store), readonly=True, lock=False) as environment, environment.begin() as view:
         for key, value in view.cursor():
-            found[int.from_bytes(key, "big")] = (np.frombuffer(value[:48], "<u8"), value[48:])
+            found[int.from_bytes(key, "big")] = (np.frombuffer(value[:48], "<u8").tolist(), value[48:])
     return found
 
 
@@ -234,9 +234,7 @@ def test_damage_is_found(tmp_path, seed):
         data.write_bytes(damaged)
         code, out, err = verify(store, screen, "--all")
         if code == 0:
-            assert records(store) == before or all(
-                (a[0] == b[0]).all() and a[1] == b[1] for a, b in zip(records(store).values(), before.values())
-            )
+            assert records(store) == before
             continue
         assert "sample" in err or "page" in err, err
     data.write_bytes(whole[:-5000])

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
+#include "lacuna/nn/norm_gelu.h"
 
 namespace lacuna {
 namespace {
@@ -39,6 +40,9 @@ GraphDense::GraphDense(int64_t graphs, int64_t in, int64_t out) {
 
 at::Tensor GraphDense::forward(const at::Tensor& x) const {
   const auto dtype = x.scalar_type();
+  // On a GPU a batched product with a bias first spreads the bias over the whole result, and then
+  // reads that again.
+  if (x.is_cuda()) return at::bmm(x, weight.to(dtype)).add_(bias.to(dtype));
   return at::baddbmm(bias.to(dtype), x, weight.to(dtype));
 }
 
@@ -69,6 +73,11 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
   return at::addcmul(shift, centred / (std + kNormEps), scale);
 }
 
+at::Tensor Norm::gelu_forward(const at::Tensor& x) const {
+  if (kind_ == NormKind::layer && weight.dim() == 3) return norm_gelu(x, weight, bias);
+  return at::gelu(forward(x));
+}
+
 GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
   for (int i = 0; i < kLinears; ++i)
     dense_.push_back(register_module("dense" + std::to_string(i),
@@ -79,7 +88,7 @@ GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
 at::Tensor GraphMlp::forward(const at::Tensor& u) const {
   auto v = u;
   for (int i = 0; i < kLinears; ++i) v = dense_[size_t(i)]->forward(i > 0 ? at::gelu(v) : v);
-  return at::gelu(norm_->forward(v));
+  return norm_->gelu_forward(v);
 }
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads,

@@ -49,6 +49,7 @@ class Norm : public torch::nn::Module {
  public:
   Norm(NormKind kind, int64_t width, int64_t graphs = 0);
   at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor gelu_forward(const at::Tensor& x) const;  // gelu(forward(x))
 
   at::Tensor weight, bias;  // [H] or [G, 1, H]
 

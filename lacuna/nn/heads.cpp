@@ -19,9 +19,9 @@ at::Tensor Pool::forward(const at::Tensor& x, const at::Tensor& keep) {
   const auto weights =
       at::softmax(gate.masked_fill(removed, -1e30), 0).masked_fill(removed, 0);  // [N, B]
   const auto values = at::gelu(value_->forward(x));                              // [N, B, H]
-  // One product a sample instead of a weighted copy of the values: [B, 1, N] x [B, N, H].
-  const auto rows = weights.to(values.scalar_type()).t().unsqueeze(1);
-  return at::bmm(rows, values.transpose(0, 1)).squeeze(1).to(wide);
+  // One product a sample instead of a weighted copy of the values: [B, 1, N] x [B, N, H]. Not in
+  // bf16: what a few removed genes change in a sum over thousands would drown in its rounding.
+  return at::bmm(weights.t().unsqueeze(1), values.to(wide).transpose(0, 1)).squeeze(1);
 }
 
 GlobalHead::GlobalHead(int64_t width, int64_t labels) {

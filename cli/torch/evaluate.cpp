@@ -21,8 +21,13 @@ void run(const Arguments& arguments) {
   EvaluateRequest request = arguments.request;
   request.stop = &stop_on_signals();
   TrainLines lines;
-  const Evaluation evaluation = evaluate_run(Run::open(arguments.run), request, lines);
-  fmt::print("{}", format_table(evaluation_rows(evaluation)));
+  const auto evaluation = evaluate_run(Run::open(arguments.run), request, lines);
+  if (!evaluation) {
+    fmt::print("stopped; nothing was written\n");
+    set_exit_code(kResumeMe);
+    return;
+  }
+  fmt::print("{}", format_table(evaluation_rows(*evaluation)));
 }
 
 }  // namespace

@@ -3,12 +3,24 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/train/optimiser.h"
 
 namespace lacuna {
 namespace {
 
 constexpr const char* kKey = "lacuna";
+constexpr const char* kHashKey = "xxh3";
+
+std::string hash_of(const Safetensors& contents) {
+  Hasher hasher;
+  for (const auto& [name, array] : contents.arrays) {
+    hasher.add(name);
+    hasher.add(array.bytes());
+  }
+  hasher.add(contents.metadata.at(kKey));
+  return hex(hasher.value());
+}
 
 struct Match {
   DType dtype;
@@ -104,7 +116,17 @@ void write_checkpoint(const fs::path& file, const Model& model, const Optimiser&
                          {"fingerprint", context.fingerprint.to_json()},
                          {"model", context.settings}};
   contents.metadata[kKey] = metadata.dump();
+  contents.metadata[kHashKey] = hash_of(contents);
   write_safetensors(file, contents);
+}
+
+Safetensors read_checkpoint(const fs::path& file) {
+  Safetensors contents = read_safetensors(file);
+  if (!contents.metadata.contains(kKey) || !contents.metadata.contains(kHashKey))
+    throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
+  if (contents.metadata.at(kHashKey) != hash_of(contents))
+    throw Error("{} is damaged: its bytes are not those that were written", file.string());
+  return contents;
 }
 
 void load_weights(const Safetensors& contents, const fs::path& file, Model& model) {
@@ -141,12 +163,16 @@ TrainState read_train_state(const Safetensors& contents, const fs::path& file) {
 }
 
 LabelScale read_label_scale(const Safetensors& contents, const fs::path& file) {
-  return read_part(contents, file, "labels", [](const Json& json) {
+  const LabelScale scale = read_part(contents, file, "labels", [](const Json& json) {
     return LabelScale{json.at("names").get<std::vector<std::string>>(),
                       json.at("columns").get<std::vector<uint64_t>>(),
                       json.at("mean").get<std::vector<double>>(),
                       json.at("sd").get<std::vector<double>>()};
   });
+  if (scale.columns.size() != scale.size() || scale.mean.size() != scale.size() ||
+      scale.sd.size() != scale.size())
+    throw Error("{}: 'labels' is missing or damaged", file.string());
+  return scale;
 }
 
 Fingerprint read_fingerprint(const Safetensors& contents, const fs::path& file) {

@@ -3,7 +3,7 @@
 //
 //   arrays     parameters by name; "optimizer.exp_avg.NAME", "optimizer.exp_avg_sq.NAME"
 //   metadata   "lacuna" (JSON): progress of the training, loader state, labels and their scale,
-//              fingerprint of genes and graph, model settings
+//              fingerprint of genes and graph, model settings; "xxh3": of all the rest
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,10 @@ struct CheckpointContext {
 
 void write_checkpoint(const fs::path& file, const Model& model, const Optimiser& optimiser,
                       const TrainState& state, const CheckpointContext& context);
+
+// The contents of a checkpoint. Throws Error for a file that is none, and for one whose bytes are
+// not those that were written.
+Safetensors read_checkpoint(const fs::path& file);
 
 // All throw Error naming the file and what is missing or does not fit.
 void load_weights(const Safetensors& contents, const fs::path& file, Model& model);

@@ -37,7 +37,8 @@ void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener,
 
 }  // namespace
 
-Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener) {
+std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
+                                       TrainListener& listener) {
   const auto note = [&](const std::string& words) { listener.note(words); };
   const auto stop = [&] { return request.stop && request.stop->load(); };
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
@@ -50,6 +51,7 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainLis
   for (const Part part : parts_of(session, note)) {
     Predictions found =
         predict_samples(session, session.samples(part), 0, listener.progress(), stop);
+    if (stop()) return {};
     input.parts.push_back(
         {part, std::move(found.samples), std::move(found.predicted), std::move(found.measured)});
   }
@@ -58,9 +60,7 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainLis
                   session.split, session.labels.columns);
     add_mlp(input, session, listener, stop);
   }
-  if (stop())
-    throw Error("stopped while evaluating; `lacuna evaluate {}` does it again",
-                run.path().string());
+  if (stop()) return {};
   const Evaluation evaluation = evaluate(input);
   write_evaluation(run.path(), input, evaluation);
   return evaluation;

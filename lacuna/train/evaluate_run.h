@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 
 #include "lacuna/train/evaluation.h"
@@ -19,7 +20,9 @@ struct EvaluateRequest {
 
 // Writes evaluation.json and predictions/ into the run. Parts without samples are left out, with a
 // note. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with early
-// stopping on the validation part where there is one.
-Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener);
+// stopping on the validation part where there is one. Nothing when it was stopped: then nothing is
+// written.
+std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
+                                       TrainListener& listener);
 
 }  // namespace lacuna

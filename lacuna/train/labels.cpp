@@ -33,6 +33,9 @@ LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& 
     for (const uint32_t sample : training) {
       const double value = labels[sample * stride + column];
       if (std::isnan(value)) continue;
+      if (std::isinf(value))
+        throw Error("label '{}' of sample {} is infinite; take the sample out, or make it missing",
+                    name, sample);
       sum += value;
       ++count;
     }

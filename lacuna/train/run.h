@@ -6,10 +6,13 @@
 //   checkpoints/      last, best_pearson, best_mse: one safetensors file each
 //   evaluation.json, predictions/, profile.json, trace.json, ladder.json where they were made
 //
+//   lock              held by the process that trains, so that no two train one run
+//
 // Every file but metrics.jsonl is replaced whole. A line of metrics.jsonl may be torn by a crash;
 // resuming cuts it, and all lines behind the checkpoint, away.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,10 +22,16 @@ namespace lacuna {
 
 class Run {
  public:
-  // A new run. Throws Error when the directory holds anything already, with the way to resume it.
+  // A new run, locked. Throws Error when the directory holds anything already, with the way to
+  // resume it; what a run that was killed at its very start left behind does not count.
   static Run create(const fs::path& path, const std::string& config);
-  // Throws Error for a directory that is not a run.
+  // Throws the same Error, and changes nothing.
+  static void check_free(const fs::path& path);
+  // To read. Throws Error for a directory that is not a run.
   static Run open(const fs::path& path);
+  // To train on, locked. Throws Error when another process trains it, as far as the file system has
+  // locks. Copies share the lock.
+  static Run resume(const fs::path& path);
 
   const fs::path& path() const { return path_; }
   fs::path config() const { return path_ / "config.yaml"; }
@@ -33,12 +42,14 @@ class Run {
   Json info() const;
   void update(const Json& members) const;
   void add_metrics(const Json& line) const;
-  // Cuts metrics.jsonl back to the lines of steps up to `step`.
-  void cut_metrics(uint64_t step) const;
+  // Cuts metrics.jsonl back to the lines of steps up to `step`, and of the first `epochs` epochs'
+  // ends.
+  void cut_metrics(uint64_t step, uint64_t epochs) const;
 
  private:
   explicit Run(fs::path path) : path_(std::move(path)) {}
   fs::path path_;
+  std::shared_ptr<void> lock_ = nullptr;
 };
 
 }  // namespace lacuna

@@ -109,7 +109,7 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   if (!device.empty()) config.train.device = device;
   if (!screen.empty()) config.screen = screen;
   const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
-  const Safetensors contents = read_safetensors(file);
+  const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);
   Session session = assemble(config, &trained, note);
   check_fingerprint(read_fingerprint(contents, file), session, file);

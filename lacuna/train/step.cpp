@@ -59,7 +59,7 @@ void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
     const c10::StreamGuard guard(
         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
     recording_->graph.capture_begin();
-    compute(recording_->batch, epoch, /*is_last=*/true);
+    compute(recording_->batch, epoch, /*is_last=*/true, /*share=*/1);
     recording_->graph.capture_end();
   }
   copy(batch, recording_->batch);
@@ -82,7 +82,7 @@ Stepper::Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options
 
 Stepper::~Stepper() = default;
 
-void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last) {
+void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, double share) {
   at::Tensor loss;
   {
     const Scope scope("forward");
@@ -92,7 +92,7 @@ void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last) {
   }
   {
     const Scope scope("backward");
-    (loss / double(options_.accumulate)).backward();
+    (loss * share).backward();
   }
   const Scope scope("optimiser");
   const at::NoGradGuard guard;
@@ -104,7 +104,7 @@ void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last) {
 }
 
 void Stepper::run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last,
-                  uint64_t epoch, double lr) {
+                  uint64_t epoch, double lr, double share) {
   at::manual_seed(mix64(options_.seed + mix64(mix64(number) + uint64_t(index))));
   step_.fill_(int64_t(number));
   optimiser_.set_learning_rate(lr);
@@ -113,7 +113,7 @@ void Stepper::run(const DeviceBatch& batch, uint64_t number, int64_t index, bool
   if (kCanRecord && fits && ++warm_steps_ > kWarmSteps)
     replay(batch, epoch);
   else
-    compute(batch, epoch, is_last);
+    compute(batch, epoch, is_last, share);
 }
 
 bool Stepper::is_recorded() const { return recording_ != nullptr; }

@@ -33,9 +33,10 @@ class Stepper {
   ~Stepper();
 
   // One batch of a step. number: of the step, from 0; index: of the batch within it; both seed
-  // dropout. With is_last the step ends in an update.
+  // dropout. With is_last the step ends in an update. share: of the step's samples, what this batch
+  // holds; the gradient is that of one batch with all of them.
   void run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last, uint64_t epoch,
-           double lr);
+           double lr, double share = 1);
 
   bool is_recorded() const;
   // Since the last call of clear_sums(): the losses of all batches times their sizes. Waits for the
@@ -50,7 +51,7 @@ class Stepper {
 
  private:
   struct Recording;
-  void compute(const DeviceBatch& batch, uint64_t epoch, bool is_last);
+  void compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, double share);
   void replay(const DeviceBatch& batch, uint64_t epoch);
 
   Model& model_;

@@ -61,15 +61,20 @@ class Trainer {
   }
 
   void resume() {
-    if (!run_.has_checkpoint("last")) return;  // it was interrupted before its first
+    if (!run_.has_checkpoint("last")) {  // it was interrupted before its first
+      run_.cut_metrics(0, 0);
+      return;
+    }
     const fs::path file = run_.checkpoint("last");
-    const Safetensors contents = read_safetensors(file);
+    const Safetensors contents = read_checkpoint(file);
     check_fingerprint(read_fingerprint(contents, file), session_, file);
     load_weights(contents, file, *session_.model);
     load_optimiser(contents, file, *session_.model, optimiser_);
+    session_.labels = find_labels(session_.screen.samples(), read_label_scale(contents, file));
     state_ = read_train_state(contents, file);
+    if (state_.loader.samples != loader_.order().samples()) start_epoch_anew();
     loader_.seek(state_.loader);
-    run_.cut_metrics(state_.step);
+    run_.cut_metrics(state_.step, state_.epoch);
     listener_.note(fmt::format("going on at step {} of epoch {}", state_.step, state_.epoch + 1));
   }
 
@@ -89,6 +94,18 @@ class Trainer {
   }
 
  private:
+  // The screen has other training samples than before: a place in their order means nothing.
+  void start_epoch_anew() {
+    listener_.note(fmt::format(
+        "the split has {} training samples, and had {} before: epoch {} starts from its beginning",
+        loader_.order().samples(), state_.loader.samples, state_.epoch + 1));
+    state_.loader.samples = loader_.order().samples();
+    state_.loader.epoch = state_.epoch;
+    state_.loader.position = 0;
+    state_.loss_sum = 0;
+    state_.loss_count = 0;
+  }
+
   bool is_done() const {
     if (state_.epoch >= uint64_t(options_.epochs)) return true;
     return options_.patience > 0 && state_.epochs_without_better >= uint64_t(options_.patience);
@@ -103,7 +120,8 @@ class Trainer {
     while (const DeviceBatch* batch = feed_.next()) {
       const bool is_last = index + 1 == options_.accumulate || feed_.state().position == batches;
       const double lr = learning_rate(options_, state_.step, steps_per_epoch_);
-      stepper_.run(*batch, state_.step, index, is_last, state_.epoch, lr);
+      stepper_.run(*batch, state_.step, index, is_last, state_.epoch, lr,
+                   double(batch->size()) / double(samples_of_step(index)));
       state_.loss_count += uint64_t(batch->size());
       index = is_last ? 0 : index + 1;
       if (!is_last) continue;
@@ -114,6 +132,14 @@ class Trainer {
     state_.loader = feed_.state();
     check_finite();
     return true;
+  }
+
+  // Of the step whose batch `index` was given out last. The last step of an epoch may have fewer.
+  uint64_t samples_of_step(int64_t index) const {
+    const uint64_t first =
+        (feed_.state().position - 1 - uint64_t(index)) * uint64_t(options_.batch);
+    return std::min(uint64_t(options_.batch * options_.accumulate),
+                    loader_.order().samples() - first);
   }
 
   bool after_step(double lr) {
@@ -192,9 +218,10 @@ class Trainer {
     state_.loss_count = 0;
     const bool better_pearson = take_best(validation);
     log_epoch(train_loss, validation);
+    // `last` comes last: a crash before it repeats the epoch's rest, and writes the best ones again.
+    if (better_pearson) save("best_pearson");
+    if (better_mse_) save("best_mse");
     save("last");
-    if (better_pearson) copy_checkpoint("best_pearson");
-    if (better_mse_) copy_checkpoint("best_mse");
     listener_.epoch(progress, train_loss, validation);
     return true;
   }
@@ -263,15 +290,6 @@ class Trainer {
     write_checkpoint(run_.checkpoint(name), *session_.model, optimiser_, state,
                      {session_.labels, session_.fingerprint, settings.c_str()});
     last_checkpoint_ = Clock::now();
-  }
-
-  void copy_checkpoint(const char* name) {
-    const fs::path to = run_.checkpoint(name);
-    fs::path temporary = to;
-    temporary += ".tmp";
-    fs::copy_file(run_.checkpoint("last"), temporary, fs::copy_options::overwrite_existing);
-    fs::rename(temporary, to);
-    sync_directory(to.parent_path());
   }
 
   // A loss that is not finite ends the run; which batch it was follows from the step alone.
@@ -355,30 +373,32 @@ Json run_info(const Session& session, const TrainRequest& request) {
 
 RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& listener) {
   const auto note = [&](const std::string& words) { listener.note(words); };
-  const bool goes_on = request.resume && fs::exists(request.out / "run.json");
-  Config config = goes_on ? read_config(Run::open(request.out).config(), {}) : asked;
-  Session session = open_session(config, note);
+  std::optional<Run> run;
+  if (request.resume && fs::exists(request.out / "run.json")) run = Run::resume(request.out);
+  const bool goes_on = run.has_value();
+  if (goes_on && run->info().value("status", "") == "finished") {
+    note(fmt::format("{} is finished; there is nothing to resume", request.out.string()));
+    return RunEnd::finished;
+  }
+  if (!goes_on) Run::check_free(request.out);
+  Session session = open_session(goes_on ? read_config(run->config(), {}) : asked, note);
   if (session.config.train.batch == 0) find_batch(session, note);
   if (session.config.train.patience > 0 && session.samples(Part::validation).empty())
     throw Error("train.patience is {}, but split '{}' has no validation samples; set it to 0",
                 session.config.train.patience, session.split.name);
-  const Run run =
-      goes_on ? Run::open(request.out) : Run::create(request.out, to_yaml(session.config));
+  if (!goes_on) run = Run::create(request.out, to_yaml(session.config));
   try {
-    run.update({{"status", "running"}, {"message", ""}});
-    if (!goes_on) run.update(run_info(session, request));
+    run->update({{"status", "running"}, {"message", ""}});
+    if (!run->info().contains("screen")) run->update(run_info(session, request));
     listener.begin(describe(session));
-    Trainer trainer(session, run, request, listener);
+    Trainer trainer(session, *run, request, listener);
     if (goes_on) trainer.resume();
-    if (trainer.train() == RunEnd::stopped) {
-      run.update({{"status", "stopped"}, {"ended", now_text()}});
-      return RunEnd::stopped;
-    }
-    evaluate_run(run, {.stop = request.stop}, listener);
-    run.update({{"status", "finished"}, {"ended", now_text()}});
-    return RunEnd::finished;
+    const bool is_finished = trainer.train() == RunEnd::finished &&
+                             evaluate_run(*run, {.stop = request.stop}, listener).has_value();
+    run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", now_text()}});
+    return is_finished ? RunEnd::finished : RunEnd::stopped;
   } catch (const std::exception& error) {
-    run.update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
+    run->update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
     throw;
   }
 }

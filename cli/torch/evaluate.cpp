@@ -7,6 +7,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/torch/train_lines.h"
+#include "lacuna/core/error.h"
 #include "lacuna/train/evaluate_run.h"
 
 namespace lacuna::cli {
@@ -19,6 +20,8 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   EvaluateRequest request = arguments.request;
+  if (!request.screen.empty() && request.out.empty())
+    throw UsageError("--screen needs --out: the run keeps the evaluation on its own screen");
   request.stop = &stop_on_signals();
   TrainLines lines;
   const auto evaluation = evaluate_run(Run::open(arguments.run), request, lines);
@@ -42,6 +45,8 @@ void add_evaluate(CLI::App& app) {
                        "last, best_pearson or best_mse [best_pearson where there is one]");
   evaluate->add_option("--device", request.device, "cpu or cuda [the run's]");
   evaluate->add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  evaluate->add_option("--out", request.out,
+                       "Directory for evaluation.json and predictions/ [the run]");
   evaluate->callback([arguments] { run(*arguments); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/nn/settings.h"
+#include "lacuna/screen/samples.h"
 
 namespace lacuna {
 namespace {
@@ -44,7 +45,12 @@ void apply_setting(YAML::Node base, const std::string& setting) {
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set {} is not key=value; for example --set train.lr=3e-4", setting);
   const std::string key = setting.substr(0, equals);
-  YAML::Node tree = YAML::Load(setting.substr(equals + 1));
+  YAML::Node tree;
+  try {
+    tree = YAML::Load(setting.substr(equals + 1));
+  } catch (const YAML::Exception& error) {
+    throw UsageError("--set {}: {}", setting, error.msg);
+  }
   for (size_t end = key.size(); end != std::string::npos;) {
     const size_t dot = key.rfind('.', end - 1);
     YAML::Node parent;
@@ -93,6 +99,7 @@ Config resolve(const YAML::Node& tree) {
   config.train = read_train(Settings(tree["train"], "train"));
   config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),
                      evaluate.count("bootstrap", 0)};
+  for (const std::string& part : config.evaluate.parts) part_from_name(part);  // or an Error
   config.resolved = tree;
   return config;
 }

@@ -62,7 +62,7 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
   }
   if (stop()) return {};
   const Evaluation evaluation = evaluate(input);
-  write_evaluation(run.path(), input, evaluation);
+  write_evaluation(request.out.empty() ? run.path() : request.out, input, evaluation);
   return evaluation;
 }
 

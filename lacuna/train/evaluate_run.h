@@ -15,10 +15,11 @@ struct EvaluateRequest {
   std::string checkpoint = {};  // empty: best_pearson where there is one, else last
   std::string device = {};      // empty: the run's
   fs::path screen = {};         // empty: the run's
+  fs::path out = {};            // where to write; empty: the run
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Writes evaluation.json and predictions/ into the run. Parts without samples are left out, with a
+// Writes evaluation.json and predictions/. Parts without samples are left out, with a
 // note. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with early
 // stopping on the validation part where there is one. Nothing when it was stopped: then nothing is
 // written.

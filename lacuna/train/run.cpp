@@ -70,7 +70,10 @@ Run Run::open(const fs::path& path) {
                 path.string(), path.string());
   const Run run(path);
   const Json info = run.info();
-  if (info.value("format", "") != kFormat || info.value("version", 0) != kVersion)
+  const auto has = [&](const char* member, const Json& value) {
+    return info.contains(member) && info.at(member) == value;
+  };
+  if (!has("format", kFormat) || !has("version", kVersion))
     throw Error("{}: run.json is not of format {} version {}; was it made by another version?",
                 path.string(), kFormat, kVersion);
   return run;
@@ -88,11 +91,9 @@ fs::path Run::checkpoint(std::string_view name) const {
 
 Json Run::info() const {
   const fs::path file = path_ / "run.json";
-  try {
-    return Json::parse(read_text(file));
-  } catch (const Json::exception&) {
-    throw Error("{} is damaged: not JSON", file.string());
-  }
+  Json info = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  if (!info.is_object()) throw Error("{} is damaged: not a JSON object", file.string());
+  return info;
 }
 
 void Run::update(const Json& members) const {

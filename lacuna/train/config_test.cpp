@@ -1,0 +1,84 @@
+#include "lacuna/train/config.h"
+
+#include <gtest/gtest.h>
+
+#include "lacuna/core/testing.h"
+
+namespace lacuna {
+namespace {
+
+Config parse(const std::string& text, const std::vector<std::string>& settings = {}) {
+  return parse_config("screen: s\n" + text, settings);
+}
+
+TEST(Config, EveryKeyHasADefaultButTheScreen) {
+  const Config config = parse("");
+  EXPECT_EQ(config.screen, "s");
+  EXPECT_EQ(config.split, "random");
+  EXPECT_EQ(config.train.batch, 28);
+  EXPECT_EQ(config.train.lr, 1e-3);
+  EXPECT_EQ(config.evaluate.parts, (std::vector<std::string>{"validation", "test"}));
+  EXPECT_ERROR(parse_config("split: random", {}), "names no screen");
+  EXPECT_ERROR(parse_config("", {}), "names no screen");
+}
+
+TEST(Config, SettingsComeOnTop) {
+  const Config config = parse("train: {lr: 1, epochs: 3}\nmodel: {width: 8}",
+                              {"train.lr=3e-4", "model.merge=pairwise", "labels=[a, b]",
+                               "train.lr=2e-4", "train.batch=auto"});
+  EXPECT_EQ(config.train.lr, 2e-4);
+  EXPECT_EQ(config.train.epochs, 3);
+  EXPECT_EQ(config.train.batch, 0);
+  EXPECT_EQ(config.model["width"].as<int>(), 8);
+  EXPECT_EQ(config.model["merge"].as<std::string>(), "pairwise");
+  EXPECT_EQ(config.labels, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Config, WhatIsWrittenReadsAsTheSame) {
+  const Config config = parse("train: {lr: 0.1, weight_column: w}", {"model.width=24"});
+  const Config again = parse_config(to_yaml(config), {});
+  EXPECT_EQ(to_yaml(again), to_yaml(config));
+  EXPECT_EQ(again.train.weight_column, "w");
+  EXPECT_EQ(again.model["width"].as<int>(), 24);
+}
+
+TEST(Config, UnknownKeysNameTheNearest) {
+  EXPECT_ERROR(parse("train: {learning: 1, lrr: 2}"), "there is no setting 'train.learning'");
+  EXPECT_ERROR(parse("train: {lrr: 2}"), "no setting 'train.lrr'; did you mean 'lr'?");
+  EXPECT_ERROR(parse("spilt: random"), "no setting 'spilt'; did you mean 'split'?");
+  EXPECT_ERROR(parse("", {"train.epoch=3"}), "'train.epoch'; did you mean 'epochs'?");
+  EXPECT_ERROR(parse("", {"evaluate.part=[test]"}), "did you mean 'parts'?");
+  EXPECT_ERROR(parse("", {"trian.lr=3"}), "'trian'; did you mean 'train'?");
+}
+
+TEST(Config, WrongValuesNameTheKey) {
+  const auto wrong = [](const std::string& setting) {
+    return error_of([&] { parse("", {setting}); });
+  };
+  EXPECT_NE(wrong("train.lr=fast").find("'train.lr' must be a number"), std::string::npos);
+  EXPECT_NE(wrong("train.lr=-1").find("'train.lr' is -1"), std::string::npos);
+  EXPECT_NE(wrong("train.lr=nan").find("'train.lr'"), std::string::npos);
+  EXPECT_NE(wrong("train.epochs=0").find("'train.epochs' is 0"), std::string::npos);
+  EXPECT_NE(wrong("train.epochs=2.5").find("a whole number"), std::string::npos);
+  EXPECT_NE(wrong("train.batch=many").find("'train.batch'"), std::string::npos);
+  EXPECT_NE(wrong("train.loss=mae").find("mse, logcosh, huber"), std::string::npos);
+  EXPECT_NE(wrong("graph=random").find("kept, shuffled"), std::string::npos);
+  EXPECT_NE(wrong("train.precision=f16").find("f32, bf16"), std::string::npos);
+  EXPECT_NE(wrong("labels=a").find("'labels' must be a list"), std::string::npos);
+  EXPECT_NE(wrong("evaluate.parts=[tset]").find("tset"), std::string::npos);
+  EXPECT_NE(wrong("train=3").find("'train' must hold keys"), std::string::npos);
+  EXPECT_NE(wrong("train.lr").find("key=value"), std::string::npos);
+  EXPECT_NE(wrong("train.lr=[1").find("train.lr=[1"), std::string::npos);
+}
+
+TEST(Config, AFileThatIsNotYamlIsNamedWithItsLine) {
+  const TemporaryDirectory temporary;
+  write_file(temporary / "c.yaml", "screen: s\ntrain: {lr: 1\n");
+  EXPECT_ERROR(read_config(temporary / "c.yaml", {}), "c.yaml: line ");
+  write_file(temporary / "list.yaml", "- a\n- b\n");
+  EXPECT_ERROR(read_config(temporary / "list.yaml", {}), "must hold keys and values");
+  EXPECT_ERROR(read_config(temporary / "none.yaml", {}), "none.yaml");
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,483 @@
+"""lacuna train and evaluate as a user meets them: what a run holds, how it ends, and how it goes on."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from program import PROGRAM, lacuna, succeed
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
+
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8}
+TINY = {
+    "split": "random",
+    "model.width": 8,
+    "model.layers": 1,
+    "model.dropout": 0.2,
+    "train.epochs": 4,
+    "train.batch": 8,
+    "train.lr": 3e-3,
+    "train.warmup_steps": 5,
+    "train.log_every": 1,
+    "evaluate.baselines": "false",
+    "evaluate.bootstrap": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where a tiny screen lies, `screen`, and one from tables, `tables`."""
+    folder = tmp_path_factory.mktemp("train")
+    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
+    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    make_tables(folder, "tables")
+    return folder
+
+
+def make_tables(folder, name, change=None):
+    """Twelve genes, a hundred samples, two labels with missing values, columns of weights, a split. `change` gets the
+    rows before they are written."""
+    rng = np.random.default_rng(3)
+    genes = [f"g{i}" for i in range(12)]
+    edges = sorted({tuple(sorted(rng.choice(12, 2, replace=False))) for _ in range(25)})
+    rows = []
+    for number in range(100):
+        a, b = rng.choice(12, 2, replace=False)
+        rows.append({
+            "a": genes[a], "b": genes[b],
+            "first": round(float(a - b + rng.normal()), 3), "second": round(float(a * b + rng.normal()), 3),
+            "weight": round(float(rng.uniform(0.5, 2)), 3), "signed": float(rng.choice([-1, 1])),
+            "part": ["train", "train", "train", "validation", "test"][number % 5]})
+        if number % 7 == 0:
+            rows[-1]["second"] = ""
+    if change:
+        change(rows)
+    source = folder / f"{name}-source"
+    source.mkdir()
+    (source / "genes.csv").write_text("\n".join(["gene", *genes]) + "\n")
+    (source / "edges.csv").write_text("source,target\n" + "".join(f"{genes[a]},{genes[b]}\n" for a, b in edges))
+    lines = [",".join(rows[0])] + [",".join(str(value) for value in row.values()) for row in rows]
+    (source / "rows.csv").write_text("\n".join(lines) + "\n")
+    succeed("import", "screen", folder / name, "--genes", source / "genes.csv",
+            "--network", f"physical={source}/edges.csv", "--samples",
+            f"{source}/rows.csv,removed=a+b,label=first+second,numbers=weight+signed,split=part")
+    (split,) = (folder / name / "splits").glob("*.npy")
+    return split.stem
+
+
+def words(folder, out, screen="screen", tensorboard=False, **changes):
+    """The command that starts a run. Keys of `changes` have __ for the dot."""
+    config = folder / "empty.yaml"
+    config.write_text("{}\n")
+    settings = {**TINY, "screen": folder / screen, **{key.replace("__", "."): value for key, value in changes.items()}}
+    result = ["train", config, "--out", out]
+    for key, value in settings.items():
+        result += ["--set", f"{key}={value}"]
+    return result + (["--tensorboard"] if tensorboard else [])
+
+
+def train(folder, out, **changes):
+    succeed(*words(folder, out, **changes))
+    return out
+
+
+def setting(run, section, key):
+    """A value of the run's config.yaml, as text."""
+    inside = (run / "config.yaml").read_text().split(f"\n{section}:\n")[1].split("\n")
+    return next(line.split(":", 1)[1].strip() for line in inside if line.startswith(f"  {key}:"))
+
+
+def status(run):
+    return json.loads((run / "run.json").read_text())["status"]
+
+
+def lines(run, kind=None):
+    """Whole lines of metrics.jsonl; the last may still be on its way."""
+    path = run / "metrics.jsonl"
+    if not path.exists():
+        return []
+    found = [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+    return [line for line in found if kind in (None, line["kind"])]
+
+
+def tensors(file):
+    """The arrays of a safetensors file, by the format's own description."""
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    result = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        bytes_ = data[8 + size + begin : 8 + size + end]
+        result[name] = np.frombuffer(bytes_, DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return result
+
+
+def weights(run, name="last"):
+    return {key: value for key, value in tensors(run / "checkpoints" / f"{name}.safetensors").items()
+            if not key.startswith("optimizer.")}
+
+
+def assert_same_bits(run, other, names=("last", "best_pearson", "best_mse")):
+    for name in names:
+        a, b = (tensors(path / "checkpoints" / f"{name}.safetensors") for path in (run, other))
+        assert a.keys() == b.keys()
+        for key in a:
+            assert a[key].tobytes() == b[key].tobytes(), (name, key)
+
+
+def assert_same_story(run, other):
+    """No step or epoch is missing or told twice, and what depends on the weights is the same."""
+    for kind, values in (("step", ("step", "epoch", "loss", "lr", "grad_norm")), ("epoch", ("step", "epoch", "validation"))):
+        a, b = ([{value: line[value] for value in values} for line in lines(path, kind)] for path in (run, other))
+        assert a == b
+    for a, b in zip(lines(run, "epoch"), lines(other, "epoch")):
+        assert a["train_loss"] == pytest.approx(b["train_loss"], rel=1e-9)
+
+
+class Started:
+    """A training in the background, to be watched and disturbed."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([str(word) for word in (PROGRAM, *arguments)], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def wait_for(self, condition):
+        """False when the process ended before."""
+        deadline = time.monotonic() + 120
+        while not condition():
+            if self.process.poll() is not None:
+                return condition()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        return True
+
+    def end(self, number):
+        self.process.send_signal(number)
+        self.output, self.errors = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+
+@pytest.fixture(scope="module")
+def reference(folder):
+    """Never interrupted."""
+    return train(folder, folder / "reference", tensorboard=True)
+
+
+def test_a_run_is_complete(folder, reference):
+    assert setting(reference, "train", "batch") == "8" and setting(reference, "train", "clip") == "10"  # given, and not
+    assert setting(reference, "model", "name") == "hetero_gin" and setting(reference, "model", "merge") == "sum"
+    info = json.loads((reference / "run.json").read_text())
+    assert info["status"] == "finished" and info["format"] == "lacuna.run" and info["device"] == "cpu"
+    assert info["screen"]["samples"] == 200 and info["screen"]["genes"] == 40 and info["screen"]["fingerprint"]
+    assert info["parameters"] == sum(value.size for value in weights(reference).values())
+    assert info["lacuna"] and info["torch"] and info["started"] <= info["ended"] and "--set" in info["command"]
+    steps = lines(reference, "step")
+    assert [line["step"] for line in steps] == list(range(1, 81))  # 160 samples, 20 batches, 4 epochs
+    epochs = lines(reference, "epoch")
+    assert [line["epoch"] for line in epochs] == [0, 1, 2, 3] and epochs[-1]["train_loss"] < epochs[0]["train_loss"]
+    assert epochs[0]["validation"]["gene_interaction"]["count"] == 20
+    evaluation = json.loads((reference / "evaluation.json").read_text())
+    assert evaluation["checkpoint"] == "best_pearson" and set(evaluation["parts"]) == {"validation", "test"}
+    best = max(line["validation"]["gene_interaction"]["pearson"] for line in epochs)
+    found = evaluation["parts"]["validation"]["labels"]["gene_interaction"]["model"]
+    assert found["pearson"] == pytest.approx(best, abs=1e-6)
+    predicted, measured = (np.load(reference / "predictions" / f"test.{what}.npy") for what in ("predicted", "measured"))
+    assert predicted.shape == measured.shape == (20, 1) and predicted.dtype == np.float32
+    numbers = np.load(reference / "predictions" / "test.sample.npy")
+    labels = np.load(folder / "screen" / "samples" / "label.npy")
+    assert np.array_equal(labels.reshape(len(labels), -1)[numbers], measured)
+
+
+def test_epoch_loss_is_the_mean_of_its_steps(reference):
+    for epoch in lines(reference, "epoch"):
+        losses = [line["loss"] for line in lines(reference, "step") if line["epoch"] == epoch["epoch"]]
+        assert epoch["train_loss"] == pytest.approx(np.mean(losses), rel=1e-6)  # 20 batches of 8
+
+
+def test_the_config_of_a_run_repeats_it(folder, reference):
+    succeed("train", reference / "config.yaml", "--out", folder / "again")
+    assert_same_bits(folder / "again", reference)
+    succeed("train", reference / "config.yaml", "--set", "train.seed=2", "--set", "train.epochs=1", "--out", folder / "seed")
+    assert not np.array_equal(weights(folder / "seed")["table"], weights(reference)["table"])
+
+
+def error(code, *arguments):
+    done = lacuna(*arguments)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    return last
+
+
+def test_calls_that_cannot_be(folder, reference):
+    out = folder / "never"
+    assert "did you mean 'epochs'" in error(1, *words(folder, out, train__epochz=3))
+    assert "did you mean 'width'" in error(1, *words(folder, out, model__widht=3))
+    assert "mse, logcosh, huber" in error(1, *words(folder, out, train__loss="mae"))
+    assert "'none'" in error(1, *words(folder, out, split="none"))
+    assert "no label 'x'; it has: gene_interaction" in error(1, *words(folder, out, labels="[x]"))
+    assert "nowhere" in error(1, *words(folder, out, screen="nowhere"))
+    assert "key=value" in error(2, *words(folder, out), "--set", "train.lr")
+    assert "--out" in error(2, "train", "--resume")
+    assert "--set cannot go with --resume" in error(2, "train", "--resume", "--out", reference, "--set", "train.lr=1")
+    assert "holds no run" in error(1, "train", "--resume", "--out", out)
+    assert not out.exists()  # nothing is left of a call that failed
+    assert "add --resume" in error(1, *words(folder, reference))
+    assert status(reference) == "finished"
+
+
+def test_resuming_a_finished_run_changes_nothing(reference):
+    before = {path: path.read_bytes() for path in reference.rglob("*") if path.is_file()}
+    done = lacuna("train", "--resume", "--out", reference)
+    assert done.returncode == 0 and "finished" in done.stderr
+    assert before == {path: path.read_bytes() for path in reference.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def seed():
+    """Printed by pytest when a test fails."""
+    chosen = int.from_bytes(os.urandom(4), "little")
+    print("seed", chosen)
+    random.seed(chosen)
+    return chosen
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
+    changes = dict(train__accumulate=accumulate, train__epochs=8, train__checkpoint_minutes=0.0003, train__batch=6)
+    whole = train(folder, folder / f"whole-{accumulate}", **changes)
+    steps = lines(whole, "step")[-1]["step"]
+    out = folder / f"killed-{accumulate}"
+    arguments = words(folder, out, **changes)
+    kills = 0
+    for target in sorted(random.sample(range(1, steps), 7)):
+        started = Started(*arguments)
+        alive = started.wait_for(lambda: any(line["step"] >= target for line in lines(out)[-1:]))
+        assert alive
+        time.sleep(random.uniform(0, 0.02))
+        kills += started.end(signal.SIGKILL) == -signal.SIGKILL
+        arguments = ["train", "--resume", "--out", out]
+    assert kills >= 5, "the training is too short to be killed"
+    assert status(out) == "running"
+    assert lacuna(*arguments).returncode == 0
+    assert status(out) == "finished"
+    assert_same_bits(out, whole)
+    assert_same_story(out, whole)
+
+
+def test_killed_before_its_first_checkpoint_it_starts_again(folder, reference):
+    out = folder / "early"
+    started = Started(*words(folder, out))  # a checkpoint comes after five minutes, or an epoch
+    assert started.wait_for(lambda: len(lines(out)) >= 2)
+    started.end(signal.SIGKILL)
+    if (out / "checkpoints" / "last.safetensors").exists():
+        (out / "checkpoints" / "last.safetensors").unlink()  # the machine was slow to kill
+    succeed("train", "--resume", "--out", out)
+    assert_same_bits(out, reference)
+    assert_same_story(out, reference)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_a_signal_stops_it_with_a_checkpoint(folder, reference, number):
+    out = folder / f"stopped-{number}"
+    started = Started(*words(folder, out, tensorboard=True))
+    assert started.wait_for(lambda: len(lines(out, "step")) >= 27)
+    assert started.end(number) == 75, started.errors
+    assert status(out) == "stopped" and "--resume" in started.output
+    reached = lines(out, "step")[-1]["step"]
+    assert reached < 80
+    done = lacuna("train", "--resume", "--out", out, "--tensorboard")
+    assert done.returncode == 0 and f"going on at step {reached}" in done.stderr
+    assert_same_bits(out, reference)
+    assert_same_story(out, reference)
+    assert events(out)["train/loss"] == events(reference)["train/loss"]
+
+
+def events(run):
+    """What TensorBoard reads: {tag: [(step, value)]}"""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = accumulator.EventAccumulator(str(run / "tensorboard"), size_guidance={accumulator.SCALARS: 0}).Reload()
+    return {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+
+
+def test_tensorboard_shows_the_metrics(reference):
+    found = events(reference)
+    for tag, member in (("train/loss", "loss"), ("train/lr", "lr"), ("train/grad_norm", "grad_norm")):
+        assert [step for step, _ in found[tag]] == [line["step"] for line in lines(reference, "step")]
+        assert np.allclose([value for _, value in found[tag]], [line[member] for line in lines(reference, "step")])
+    pearson = [line["validation"]["gene_interaction"]["pearson"] for line in lines(reference, "epoch")]
+    assert np.allclose([value for _, value in found["validation/pearson/gene_interaction"]], pearson)
+
+
+@pytest.fixture(scope="module")
+def slow_ends(folder):
+    """A screen whose validation takes longer than its training, and a run on it."""
+    succeed("generate", "screen", folder / "wide", "--size", "tiny", "--samples", 1300, "--query-pairs", 45, "--seed", 2)
+    succeed("split", folder / "wide", "--name", "random", "--by", "random", "--fractions", "0.03,0.9,0.07", "--seed", 1)
+    changes = dict(screen="wide", train__epochs=2, evaluate__baselines="true", evaluate__bootstrap=50)
+    return changes, train(folder, folder / "wide-run", **changes)
+
+
+@pytest.mark.parametrize("when", ["validation", "evaluation"])
+def test_a_signal_at_an_end(folder, slow_ends, when):
+    changes, whole = slow_ends
+    out = folder / f"end-{when}"
+    started = Started(*words(folder, out, **changes))
+    wanted = {"validation": lambda: len(lines(out, "step")) == 5, "evaluation": lambda: len(lines(out, "epoch")) == 2}
+    assert started.wait_for(wanted[when])
+    assert started.end(signal.SIGUSR1) == 75, started.errors
+    assert status(out) == "stopped" and not (out / "evaluation.json").exists()
+    succeed("train", "--resume", "--out", out)
+    assert status(out) == "finished"
+    assert_same_bits(out, whole)
+    assert_same_story(out, whole)
+    assert (out / "evaluation.json").read_bytes() == (whole / "evaluation.json").read_bytes()
+
+
+def test_one_process_trains_a_run(folder):
+    out = folder / "busy"
+    started = Started(*words(folder, out, train__epochs=1000))
+    assert started.wait_for(lambda: len(lines(out)) > 0)
+    started.process.send_signal(signal.SIGSTOP)
+    assert "add --resume" in error(1, *words(folder, out))
+    assert "is being trained by another process" in error(1, "train", "--resume", "--out", out)
+    started.process.send_signal(signal.SIGCONT)
+    assert started.end(signal.SIGTERM) == 75
+
+
+def test_a_loss_that_is_not_finite(folder):
+    out = folder / "burnt"
+    message = error(1, *words(folder, out, train__lr=1e30, train__warmup_steps=0))
+    assert "not finite at step 1" in message and "bad_batch.json" in message
+    assert status(out) == "failed" and json.loads((out / "run.json").read_text())["message"] in message
+    bad = json.loads((out / "bad_batch.json").read_text())
+    assert len(bad["samples"]) == 8 and all(len(genes) == 3 for genes in bad["removed"])
+    assert all(str(sample) in message for sample in bad["samples"])
+    assert not (out / "checkpoints" / "last.safetensors").exists()
+
+
+def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
+    succeed("generate", "screen", folder / "other-graph", "--size", "tiny", "--seed", 7)
+    succeed("split", folder / "other-graph", "--name", "random", "--by", "random", "--seed", 1)
+    other = ["--out", folder / "elsewhere"]
+    message = error(1, "evaluate", reference, "--screen", folder / "other-graph", *other)
+    assert "edges gene.physical.gene" in message and "genes," not in message
+    make_tables(folder, "other-genes")
+    succeed("split", folder / "other-genes", "--name", "random", "--by", "random", "--seed", 1)
+    assert error(1, "evaluate", reference, "--screen", folder / "other-genes", *other)
+    before = (reference / "evaluation.json").read_bytes()
+    succeed("subset", folder / "screen", folder / "fewer", "--where", "split:random=train,test")
+    assert "--out" in error(2, "evaluate", reference, "--screen", folder / "fewer")
+    done = lacuna("evaluate", reference, "--screen", folder / "fewer", *other)
+    assert done.returncode == 0, done.stderr
+    parts = json.loads((folder / "elsewhere" / "evaluation.json").read_text())["parts"]
+    assert set(parts) == {"test"}
+    assert before == (reference / "evaluation.json").read_bytes()
+    whole = json.loads(before)["parts"]["test"]["labels"]["gene_interaction"]["model"]
+    assert parts["test"]["labels"]["gene_interaction"]["model"]["mse"] == pytest.approx(whole["mse"])
+
+
+def test_a_run_goes_on_with_new_samples(folder):
+    shutil.copytree(folder / "screen", folder / "growing")
+    out = folder / "grown"
+    started = Started(*words(folder, out, screen="growing"))
+    assert started.wait_for(lambda: len(lines(out)) >= 25)
+    assert started.end(signal.SIGTERM) == 75
+    shutil.rmtree(folder / "growing")
+    succeed("generate", "screen", folder / "growing", "--size", "tiny", "--samples", 240, "--seed", 1)
+    succeed("split", folder / "growing", "--name", "random", "--by", "random", "--seed", 1)
+    done = lacuna("train", "--resume", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "192 training samples, and had 160 before" in done.stderr
+
+
+def test_batches_add_up(folder):
+    """Two batches of 4 a step, or one of 8; the last step of an epoch is smaller. Without dropout."""
+    changes = dict(model__dropout=0, train__epochs=1, split="random")
+    one = train(folder, folder / "one", train__batch=11, **changes)
+    two = train(folder, folder / "two", train__batch=4, train__accumulate=3, **changes)
+    large = train(folder, folder / "large", train__batch=12, **changes)
+    distance = lambda a, b: np.sqrt(sum(np.sum((weights(a)[key] - weights(b)[key]) ** 2.0) for key in weights(a)))
+    assert len(lines(two, "step")) == len(lines(large, "step")) == 14
+    assert distance(two, large) < 0.02 * distance(one, large)
+
+
+@pytest.mark.parametrize("loss", ["logcosh", "huber"])
+def test_losses(folder, loss):
+    run = train(folder, folder / loss, train__loss=loss, train__epochs=2, train__precision="bf16")
+    first, last = lines(run, "epoch")
+    assert last["train_loss"] < first["train_loss"] < 1  # of standardised labels
+    assert all(value.dtype == np.float32 for value in weights(run).values())
+
+
+def test_patience(folder):
+    run = train(folder, folder / "patient", train__lr=0, train__epochs=9, train__patience=2)
+    assert len(lines(run, "epoch")) == 3 and status(run) == "finished"
+    succeed("split", folder / "screen", "--name", "unvalidated", "--by", "random", "--fractions", "0.8,0,0.2", "--seed", 1)
+    assert "no validation samples" in error(1, *words(folder, folder / "no", split="unvalidated", train__patience=2))
+
+
+def test_batch_auto(folder):
+    run = train(folder, folder / "auto", train__batch="auto", train__epochs=1)
+    assert 1 <= int(setting(run, "train", "batch")) <= 160
+
+
+def test_shuffled_graph(folder, reference):
+    run = train(folder, folder / "shuffled", graph="shuffled", train__epochs=1)
+    kept, shuffled = (json.loads((path / "run.json").read_text())["screen"]["fingerprint"] for path in (reference, run))
+    assert kept["genes"] == shuffled["genes"] and kept["edges gene.physical.gene"] != shuffled["edges gene.physical.gene"]
+    succeed("evaluate", run)
+    assert json.loads((run / "run.json").read_text())["screen"]["edges"] == \
+        json.loads((reference / "run.json").read_text())["screen"]["edges"]
+
+
+@pytest.fixture(scope="module")
+def split(folder):
+    return make_tables(folder, "tables-again")
+
+
+def test_several_labels_with_missing_values(folder, split):
+    run = train(folder, folder / "both", screen="tables", split=split, train__epochs=2, evaluate__baselines="true")
+    validation = lines(run, "epoch")[-1]["validation"]
+    assert validation["first"]["count"] == 20 and validation["second"]["count"] < 20
+    measured = np.load(run / "predictions" / "test.measured.npy")
+    predicted = np.load(run / "predictions" / "test.predicted.npy")
+    assert measured.shape == predicted.shape == (20, 2) and np.isnan(measured[:, 1]).any()
+    assert np.isfinite(predicted).all() and not np.isnan(measured[:, 0]).any()
+    model = json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["second"]
+    kept = ~np.isnan(measured[:, 1])
+    assert model["model"]["count"] == kept.sum()
+    assert model["model"]["mse"] == pytest.approx(np.mean((predicted - measured)[kept, 1] ** 2.0), rel=1e-4)
+    assert {"mean", "gene", "ridge", "mlp"} <= set(model["baselines"])
+    one = train(folder, folder / "second", screen="tables", split=split, labels="[second]", train__epochs=1)
+    assert np.load(one / "predictions" / "test.measured.npy").shape == (20, 1)
+
+
+def test_weights_of_samples(folder, split):
+    plain = train(folder, folder / "plain", screen="tables", split=split, train__epochs=1)
+    weighted = train(folder, folder / "weighted", screen="tables", split=split, train__epochs=1, train__weight_column="weight")
+    assert lines(plain, "step")[0]["loss"] != lines(weighted, "step")[0]["loss"]
+    call = dict(screen="tables", split=split, train__epochs=1)
+    assert "weight -1 in column 'signed'" in error(1, *words(folder, folder / "no", train__weight_column="signed", **call))
+    assert "nothere" in error(1, *words(folder, folder / "no2", train__weight_column="nothere", **call))
+
+
+def test_test_labels_do_not_reach_the_training(folder, split):
+    def change(rows):
+        for row in rows:
+            if row["part"] == "test":
+                row["first"] = 1000.0
+
+    make_tables(folder, "changed", change)
+    runs = [train(folder, folder / f"leak-{screen}", screen=screen, split=split, train__epochs=2)
+            for screen in ("tables", "changed")]
+    assert_same_bits(*runs)
+    assert_same_story(*runs)

@@ -109,7 +109,10 @@ TEST(Optimiser, IsAdamWWithTheNormClipped) {
     const double scale = step % 3 ? 3 : 0.01;  // clipped, and not
     std::vector<double> g(kSize);
     double norm = 0;
-    for (double& value : g) norm += (value = random.normal() * scale) * value;
+    for (double& value : g) {
+      value = random.normal() * scale;
+      norm += value * value;
+    }
     norm = std::sqrt(norm);
     module.w.mutable_grad().copy_(tensor_of(g, {kSize}));
     const double lr = 0.01 * step;

@@ -1,0 +1,29 @@
+"""Every file of configs/ makes a model and trains it, on a tiny screen."""
+
+import json
+
+import pytest
+from program import ROOT, succeed
+
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    path = tmp_path_factory.mktemp("configs") / "screen"
+    succeed("generate", "screen", path, "--size", "tiny", "--samples", 100, "--seed", 1)
+    succeed("split", path, "--name", "random", "--by", "random", "--seed", 1)
+    return path
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_it_trains(config, screen, tmp_path):
+    changes = [f"screen={screen}", "split=random", "train.epochs=1", "train.device=cpu", "model.width=8",
+               "evaluate.baselines=false", "evaluate.bootstrap=0"]
+    succeed("train", config, "--out", tmp_path / "run", *(word for change in changes for word in ("--set", change)))
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
+
+
+def test_what_there_is():
+    names = {path.stem for path in CONFIGS}
+    assert {"tiny", "demo", "yeast-sum", "yeast-pairwise", "dango", "costanzo2010", "collins2007"} <= names

@@ -33,7 +33,8 @@ First steps:
   lacuna generate screen demo --size yeast --samples 332313 --seed 1
   lacuna info demo
   lacuna split demo --name random --by random --seed 1
-  lacuna bench loader demo
+  lacuna train configs/tiny.yaml --set screen=demo --out run
+  lacuna report run --out report.html
 )";
 
 // One line, whatever a file's name or contents put into the message.

@@ -128,24 +128,26 @@ at::Tensor HeteroGin::encode(const ModelInput& input) {
 HeteroGin::States HeteroGin::encode_with_wild_type(const ModelInput& input) {
   // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
   if (norm_kind_ == NormKind::batch_graph || !savings_)
-    return {encode(input), encode(wild_type(input.ptr))};
-  const int64_t batch = input.batch();
-  const auto x = encode(with_wild_type(input));
-  return {x.narrow(1, 0, batch), x.narrow(1, batch, 1)};
+    return {at::cat({encode(input), encode(wild_type(input.ptr))}, 1)};
+  return {encode(with_wild_type(input))};
 }
 
-at::Tensor HeteroGin::pooled_difference(const States& states, const ModelInput& input) {
-  const auto keep = kept_genes(input, graph_.genes());  // [N, B]
-  const auto all = at::ones({graph_.genes(), 1}, keep.options());
-  return pool_->forward(states.wild_type, all) - pool_->forward(states.samples, keep);
+// All in one call, so that the sums of a sample and of the wild type run in the same order: their
+// difference is small, and what the two share must round alike to cancel.
+at::Tensor HeteroGin::pool(const States& states, const ModelInput& input) {
+  return pool_->forward(states.all, kept_genes(with_wild_type(input), graph_.genes()));
 }
 
 at::Tensor HeteroGin::forward(const ModelInput& input) {
   const States states = encode_with_wild_type(input);
   const Scope scope("heads");
   at::Tensor global, local;  // [B, L]
-  if (global_) global = global_->forward(pooled_difference(states, input));
-  if (local_) local = local_->forward(wide(states.wild_type.squeeze(1)), input.sets);
+  if (global_) {
+    const auto pooled = pool(states, input);
+    const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
+    global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
+  }
+  if (local_) local = local_->forward(wide(states.wild_type()), input.sets);
   switch (output_) {
     case Output::global:
       return global;
@@ -163,8 +165,8 @@ at::Tensor HeteroGin::forward(const ModelInput& input) {
 
 std::map<std::string, at::Tensor> HeteroGin::embeddings(const ModelInput& input) {
   const States states = encode_with_wild_type(input);
-  std::map<std::string, at::Tensor> result = {{"genes", states.wild_type.squeeze(1)}};
-  if (pool_) result["pooled"] = pool_->forward(states.samples, kept_genes(input, graph_.genes()));
+  std::map<std::string, at::Tensor> result = {{"genes", states.wild_type()}};
+  if (pool_) result["pooled"] = pool(states, input).narrow(0, 0, states.batch());
   return result;
 }
 

@@ -37,8 +37,10 @@ class HeteroGin : public Model {
     std::shared_ptr<Merge> merge;
   };
   struct States {
-    at::Tensor samples;    // [N, B, H]
-    at::Tensor wild_type;  // [N, 1, H]
+    at::Tensor all;  // [N, B + 1, H], the wild type last
+
+    int64_t batch() const { return all.size(1) - 1; }
+    at::Tensor wild_type() const { return all.select(1, batch()); }  // [N, H]
   };
 
   void add_preprocessor(const std::string& features);
@@ -47,7 +49,7 @@ class HeteroGin : public Model {
   at::Tensor preprocess();                     // [N, H]
   at::Tensor encode(const ModelInput& input);  // [N, B, H] of the samples in input
   States encode_with_wild_type(const ModelInput& input);
-  at::Tensor pooled_difference(const States& states, const ModelInput& input);  // [B, H]
+  at::Tensor pool(const States& states, const ModelInput& input);  // [B + 1, H]
 
   GeneGraph graph_;
   int64_t width_;

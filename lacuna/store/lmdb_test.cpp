@@ -138,8 +138,9 @@ TEST_F(Lmdb, WhatIsCommittedIsThere) {
     ASSERT_EQ(text_of(cursor.value()), values[number]);
     const uint64_t offset = cursor.value_offset();
     EXPECT_EQ(std::string_view(file).substr(offset, values[number].size()), values[number]);
-    if (values[number].size() > environment.page_bytes() / 2)
+    if (values[number].size() > environment.page_bytes() / 2) {
       EXPECT_EQ(offset % environment.page_bytes(), 16u);
+    }
   }
   EXPECT_EQ(number, values.size());
 }

@@ -31,7 +31,6 @@ Five words:
 
 First steps:
   lacuna generate screen demo --size yeast --samples 332313 --seed 1
-  lacuna info demo
   lacuna split demo --name random --by random --seed 1
   lacuna train configs/tiny.yaml --set screen=demo --out run
   lacuna report run --out report.html

@@ -12,6 +12,9 @@ if(NOT LACUNA_TORCH STREQUAL "OFF")
   if(LacunaTorch_FOUND)
     message(STATUS "torch ${LacunaTorch_VERSION} in ${LacunaTorch_FOLDER}")
     set(LACUNA_HAVE_TORCH ON)
+    # What is installed finds torch where it was built against it. (CMake adds such folders by itself, but not those
+    # inside the checkout, such as .venv.)
+    list(APPEND CMAKE_INSTALL_RPATH ${LacunaTorch_FOLDER}/lib)
   elseif(LACUNA_TORCH STREQUAL "ON")
     message(FATAL_ERROR "LACUNA_TORCH=ON, but ${LacunaTorch_REASON}; `make build` installs torch into the checkout, "
                         "-DLACUNA_PYTHON=... names a Python that has it, -DLACUNA_TORCH=OFF builds without it")

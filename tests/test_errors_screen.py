@@ -131,8 +131,8 @@ def test_not_a_screen(tmp_path, screen):
     (tmp_path / "empty").mkdir()
     assert "no manifest.json" in fail("info", tmp_path / "empty")
     assert "a file" in fail("info", "/dev/null")
-    edit_manifest(screen, format="lacuna.store")
-    assert "a lacuna.store, not a lacuna.screen" in fail("info", screen)
+    edit_manifest(screen, format="lacuna.recording")
+    assert "a lacuna.recording, not a lacuna.screen" in fail("info", screen)
     edit_manifest(screen, format=7)
     assert "manifest.json is damaged" in fail("info", screen)
 

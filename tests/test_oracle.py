@@ -17,6 +17,14 @@ pytest.importorskip("torch_geometric")
 sys.path.append(str(pathlib.Path(__file__).parent / "oracle"))
 import plain_models  # noqa: E402
 
+
+@pytest.fixture(autouse=True, scope="module")
+def in_f64():
+    """The oracle computes in f64; other tests of the same process do not."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
 PROBE = PROGRAM.parent / "model_probe"
 STEPS = 20
 

@@ -100,8 +100,7 @@ struct Draft {
       std::copy(panel.heads.begin(), panel.heads.end(), array(layout.heads) + chunk);
       std::copy(panel.edges.begin(), panel.edges.end(),
                 array(layout.edges) + size_t(unit) * kRowUnitSlots);
-      std::memcpy(plan + layout.units + uint64_t(unit) * unit_bytes, panel.units.data(),
-                  panel.units.size());
+      std::ranges::copy(panel.units, plan + layout.units + uint64_t(unit) * unit_bytes);
       task += count;
       chunk += uint32_t(panel.lines.size() / kLines);
       unit += uint32_t(panel.units.size() / unit_bytes);

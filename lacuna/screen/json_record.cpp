@@ -3,6 +3,7 @@
 #include <libdeflate.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -152,7 +153,7 @@ struct JsonRecordReader::State {
   std::string_view unpack(std::span<const std::byte> value) {
     if (!is_zlib(value)) {
       reserve(value.size());
-      std::memcpy(buffer.data(), value.data(), value.size());
+      std::ranges::copy(value, reinterpret_cast<std::byte*>(buffer.data()));
       return {buffer.data(), value.size()};
     }
     reserve(8 * value.size());

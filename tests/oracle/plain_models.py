@@ -17,8 +17,6 @@ import torch.nn.functional as F
 from torch_geometric.nn import LayerNorm, SimpleConv
 from torch_geometric.utils import scatter, softmax, subgraph
 
-torch.set_default_dtype(torch.float64)
-
 
 # ---- the screen
 class Screen:

@@ -117,6 +117,13 @@ void ScreenSource::check() const {
   }
 }
 
+std::pair<uint64_t, uint64_t> ScreenSource::sample_range() const {
+  LACUNA_ASSERT(size() > 0);
+  if (!selection_) return {0, samples_.size() - 1};
+  const auto [first, last] = std::minmax_element(selection_->begin(), selection_->end());
+  return {*first, *last};
+}
+
 void ScreenSource::fill(std::span<const uint64_t> places, ScreenBatch& out) const {
   out.samples_.assign(places.begin(), places.end());
   if (selection_) {

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lacuna/core/dtype.h"
@@ -94,6 +95,9 @@ class ScreenSource {
   ScreenSource(const Samples& samples, uint32_t gene_count, ScreenSourceOptions options = {});
 
   uint64_t size() const { return selection_ ? selection_->size() : samples_.size(); }
+  uint64_t sample_count() const { return samples_.size(); }  // of the screen, chosen or not
+  // The lowest and the highest number of the samples to load; there must be one.
+  std::pair<uint64_t, uint64_t> sample_range() const;
   // `places` count within the selection. Throws Error naming the sample when a gene index or a ptr
   // is out of range (the arrays of an open screen have not been read before, so this is where a
   // damaged one shows); `out` is then of no use.

@@ -64,6 +64,11 @@ bool has_controller(const std::string& list, const std::string& wanted) {
 
 uint64_t used_memory() { return read_kilobytes("/proc/self/status", "VmRSS"); }
 
+uint64_t own_memory() {
+  return read_kilobytes("/proc/self/status", "RssAnon") +
+         read_kilobytes("/proc/self/status", "RssShmem");
+}
+
 uint64_t peak_memory() { return read_kilobytes("/proc/self/status", "VmHWM"); }
 
 void reset_peak_memory() {

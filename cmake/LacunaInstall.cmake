@@ -26,6 +26,7 @@ if(TARGET lacuna_torch)
   install(FILES cmake/FindLacunaTorch.cmake DESTINATION ${package_dir})
 endif()
 install(TARGETS lacuna_program)
+install(FILES bench/ladder_peers.py DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)  # for `lacuna bench ladder`
 
 configure_package_config_file(cmake/lacunaConfig.cmake.in ${CMAKE_BINARY_DIR}/lacunaConfig.cmake
                               INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)

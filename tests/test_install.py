@@ -31,6 +31,10 @@ def test_program_runs(prefix):
     assert "screen" in run(prefix / "bin" / "lacuna", "--help")
 
 
+def test_the_peers_of_the_ladder_are_installed(prefix):
+    assert (prefix / "share" / "lacuna" / "bench" / "ladder_peers.py").exists()
+
+
 def test_consumer_builds_and_runs(prefix, tmp_path):
     run("cmake", "-S", ROOT / "tests" / "consumer", "-B", tmp_path, "-G", "Ninja", f"-Dlacuna_ROOT={prefix}")
     run("cmake", "--build", tmp_path)

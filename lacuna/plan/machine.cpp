@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -175,6 +176,13 @@ Machine probe_machine(const fs::path& folder) {
   probe_disk(machine);
   machine.seconds = seconds_since(start);
   return machine;
+}
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "an unnamed processor";
 }
 
 uint64_t bytes_from_text(const std::string& text) {

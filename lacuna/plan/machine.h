@@ -44,6 +44,9 @@ struct Machine {
 // speed assumed, and the figure says so. Throws Error when there is no such folder.
 Machine probe_machine(const fs::path& folder);
 
+// The model of the processor, as the system names it.
+std::string cpu_name();
+
 // The first GPU that this process may see (CUDA_VISIBLE_DEVICES), by the driver's own library
 // (NVML), which is looked for under this name; nothing where it is not there or shows none. What
 // was looked at is put into `from`.

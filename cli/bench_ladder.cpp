@@ -1,0 +1,245 @@
+// `lacuna bench ladder`: every rung on this machine, side by side.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench.h"
+#include "cli/peers.h"
+#include "cli/signals.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/plan/measure_ladder.h"
+
+namespace lacuna::cli {
+namespace {
+
+constexpr const char* kMore =
+    R"(A batch is there when its masks lie in memory, ready to be read; `read` counts one thread reading every
+byte of them too. Masks of a slice are made in a folder, one store at a time, and removed at the end:
+at yeast size 512 samples are 1.3 GB as disk:u8, 2.6 GB as disk:bf16. `planned` is what `lacuna plan`
+says on this machine, `ratio` what was measured over it. Memory is what came on top, without mapped
+files. `exact`: batches were compared with masks taken from the edges one by one.
+
+--peers does the same work in Python (bench/ladder_peers.py says how): torch and PyG, LMDB and pickle.
+It needs a Python with torch, torch_geometric, lmdb and numpy: --python, else LACUNA_PYTHON, else python3.
+
+Examples:
+  lacuna bench ladder demo
+  lacuna bench ladder demo --rungs disk:u8,worker,kernel --samples 2000 --json run/ladder.json
+  lacuna bench ladder demo --peers --python .venv/bin/python)";
+
+struct Arguments {
+  fs::path screen, out = ".", json;
+  std::vector<std::string> rungs;
+  LadderSettings ladder;
+  uint64_t samples = 512;
+  bool peers = false;
+  double peer_seconds = 4;
+  std::string python;
+};
+
+// A folder of our own, gone at the end with all that lies in it.
+class Workshop {
+ public:
+  explicit Workshop(const fs::path& where)
+      : path_(where / fmt::format("lacuna-ladder-{}", ::getpid())) {
+    std::error_code error;
+    if (!fs::create_directory(path_, error))
+      throw Error("{}: cannot create: {}; name another folder with --out", path_.string(),
+                  error.message());
+  }
+  ~Workshop() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+// Of the last minute, this program included.
+double load_average() {
+  double load = NAN;
+  ::getloadavg(&load, 1);
+  return load;
+}
+
+std::string describe(const Machine& machine) {
+  return fmt::format("{:.0f} cores of {}, {} of memory free, {}", machine.cores.value, cpu_name(),
+                     format_bytes(uint64_t(machine.memory.value)),
+                     machine.gpu ? machine.gpu->name : "no GPU");
+}
+
+// Three digits, whatever the size.
+std::string milliseconds(double value) {
+  const int digits = value > 0 ? std::max(0, 2 - int(std::floor(std::log10(value)))) : 0;
+  return fmt::format("{:.{}f}", value, std::min(digits, 6));
+}
+
+std::string times(double ratio) {
+  return ratio < 10 ? fmt::format("{:.1f}x", ratio)
+                    : with_commas(uint64_t(std::round(ratio))) + "x";
+}
+
+// ---- the table
+using Row = std::vector<std::string>;
+
+Row row_of(const Json& one, const std::string& name) {
+  const auto number = [&](const char* key, auto format) {
+    return one.contains(key) && !one.at(key).is_null() ? format(one.at(key).get<double>()) : "";
+  };
+  const auto bytes = [](double value) { return format_bytes(uint64_t(std::max(value, 0.0))); };
+  const auto ratio = [](double value) { return fmt::format("{:.2f}", value); };
+  return {name,
+          number("samples_per_s", format_rate),
+          number("ms_per_batch", milliseconds),
+          number("planned_ms_per_batch", milliseconds),
+          number("planned_ratio", ratio),
+          number("read_ms_per_batch", milliseconds),
+          number("stored_bytes_per_sample", bytes),
+          number("moved_bytes_per_sample", bytes),
+          number("host_peak_bytes", bytes),
+          one.contains("exact") ? one.at("exact").get<bool>() ? "yes" : "NO"
+                                : one.value("left_out", "")};
+}
+
+void print_table(const Json& ladder) {
+  std::vector<Row> rows = {{"rung", "samples/s", "ms/batch", "planned", "ratio", "read",
+                            "stored/sample", "moved/sample", "memory", "exact"}};
+  for (const Json& rung : ladder.at("rungs")) rows.push_back(row_of(rung, rung.at("rung")));
+  for (const Json& peer : ladder.at("peers")) rows.push_back(row_of(peer, peer.at("name")));
+  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
+}
+
+const Json* find_rung(const Json& ladder, const std::string& name) {
+  for (const Json& rung : ladder.at("rungs"))
+    if (rung.at("rung") == name) return &rung;
+  return nullptr;
+}
+
+// The fastest of those that go this way, by this time.
+const Json* best_peer(const Json& ladder, const std::string& way, const char* key) {
+  const Json* best = nullptr;
+  for (const Json& peer : ladder.at("peers")) {
+    if (peer.at("way") != way || !peer.contains(key)) continue;
+    if (!best || peer.at(key).get<double>() < best->at(key).get<double>()) best = &peer;
+  }
+  return best;
+}
+
+void print_comparison(const Json& ladder, const std::string& rung_name, const std::string& way) {
+  const Json* rung = find_rung(ladder, rung_name);
+  const Json* peer = best_peer(ladder, way, "ms_per_batch");
+  const Json* reader = best_peer(ladder, way, "read_ms_per_batch");
+  if (!rung || !peer || !reader) return;
+  const auto ratio = [&](const Json& other, const char* key) {
+    return times(other.at(key).get<double>() / rung->at(key).get<double>());
+  };
+  fmt::print("{} is {} as fast as {}, and {} when the masks are read too\n", rung_name,
+             ratio(*peer, "ms_per_batch"), peer->at("name").get<std::string>(),
+             ratio(*reader, "read_ms_per_batch"));
+}
+
+// ---- the work
+std::vector<Json> measure_peers(const Arguments& arguments, const fs::path& slice,
+                                const fs::path& folder) {
+  fs::create_directory(folder);
+  return run_peers({.screen = slice,
+                    .folder = folder,
+                    .batch = arguments.ladder.batch,
+                    .seconds = arguments.peer_seconds,
+                    .python = arguments.python},
+                   [](const Json& peer) {
+                     fmt::print(stderr, "measured: {}\n", peer.at("name").get<std::string>());
+                   });
+}
+
+void run(Arguments arguments) {
+  if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
+  for (const std::string& rung : arguments.rungs)
+    arguments.ladder.rungs.push_back(rung_from_name(rung));
+  const double load = load_average();
+  const Screen screen = Screen::open(arguments.screen);
+  const Workshop workshop(arguments.out);
+  const Screen slice = write_slice(screen, workshop.path() / "slice", arguments.samples);
+  arguments.ladder.folder = workshop.path();
+  arguments.ladder.stop = &stop_on_signals();
+
+  // First: what Python lacks shows at once.
+  Json peers = Json::array();
+  if (arguments.peers) peers = measure_peers(arguments, slice.path(), workshop.path() / "peers");
+  TerminalProgress progress;
+  const LadderMeasurement measured = measure_ladder(slice, arguments.ladder, {}, progress);
+  Json ladder = to_json(measured);
+  ladder["format"] = "lacuna.ladder";
+  ladder["version"] = 1;
+  ladder["machine"] = describe(measured.machine);
+  ladder["load"] = load;
+  ladder["date"] = today();
+  ladder["peers"] = peers;
+
+  fmt::print("{}; load {:.2f} when it began; {}\n", describe(measured.machine), load, today());
+  fmt::print(
+      "{}: the first {} of {} samples, batch {}, shuffled, {} loader threads; up to {} in {}\n\n",
+      arguments.screen.string(), with_commas(measured.samples),
+      with_commas(screen.samples().size()), measured.batch, measured.threads,
+      format_bytes(measured.largest_store), arguments.out.string());
+  print_table(ladder);
+  if (arguments.peers) fmt::print("\n");
+  for (const char* way : {"lmdb masks", "lmdb positions"}) print_comparison(ladder, "disk:u8", way);
+  for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
+  if (!arguments.json.empty()) write_text_atomically(arguments.json, ladder.dump(2) + "\n");
+}
+
+}  // namespace
+
+void add_bench_ladder(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("ladder", "Every rung, side by side");
+  command->footer(kMore);
+  const auto arguments = std::make_shared<Arguments>();
+  LadderSettings& ladder = arguments->ladder;
+  const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 32);
+  command->add_option("SCREEN", arguments->screen, "A screen")->required();
+  command->add_option("--rungs", arguments->rungs, "Only these, as disk:u8,worker")->delimiter(',');
+  command->add_option("--samples", arguments->samples, "The first so many")
+      ->check(at_least_1)
+      ->capture_default_str();
+  command->add_option("--batch", ladder.batch, "Samples a batch")
+      ->check(at_least_1)
+      ->capture_default_str();
+  command->add_option("--threads", ladder.threads, "Loader threads")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--seconds", ladder.seconds, "For a rung, about")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_option("--out", arguments->out, "Folder for the stores; here when not given");
+  command->add_flag("--peers", arguments->peers, "The same work in Python, too");
+  command->add_option("--peer-seconds", arguments->peer_seconds, "For a peer, about")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_option("--python", arguments->python, "For the peers");
+  command->add_option("--json", arguments->json, "File for all of it; `lacuna report` shows it");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace lacuna::cli

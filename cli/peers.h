@@ -1,0 +1,25 @@
+// The peers of `lacuna bench ladder`: bench/ladder_peers.py, run beside the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lacuna/store/directory.h"
+
+namespace lacuna::cli {
+
+struct PeersSettings {
+  fs::path screen, folder;  // folder: an empty one, for their stores
+  uint64_t batch = 28;
+  double seconds = 4;  // a peer, about
+  std::string python;  // empty: LACUNA_PYTHON, else python3
+};
+
+// The lines of the script as they come, one a peer. Throws Error that says what is missing: Python,
+// the script, a package.
+std::vector<Json> run_peers(const PeersSettings& settings,
+                            const std::function<void(const Json& peer)>& heard);
+
+}  // namespace lacuna::cli

@@ -1,0 +1,227 @@
+#include "lacuna/plan/measure_ladder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/memory.h"
+#include "lacuna/load/loader.h"
+#include "lacuna/load/prepare_masks.h"
+#include "lacuna/load/rung_source.h"
+#include "lacuna/ops/plain_masks.h"
+#include "lacuna/plan/ladder_plan.h"
+
+namespace lacuna {
+namespace {
+
+constexpr int kRounds = 7;
+constexpr uint64_t kCheckedBatches = 2;  // a rung; the plain way takes 2 ms a sample at yeast size
+
+using Clock = std::chrono::steady_clock;
+using RungLoader = Loader<RungSource>;
+
+BatchRef<RungBatch> next_batch(RungLoader& loader) {
+  if (auto batch = loader.next()) return batch;
+  return loader.next();  // an epoch has ended
+}
+
+// Seconds a batch: of a few rounds of together at least `seconds` the median, so that a moment in
+// which the machine did something else counts little.
+template <class Use>
+double time_batches(RungLoader& loader, double seconds, Use use) {
+  std::vector<double> rounds(kRounds);
+  for (double& round : rounds) {
+    const auto start = Clock::now();
+    uint64_t count = 0;
+    double passed = 0;
+    while (passed < seconds / kRounds) {
+      use(*next_batch(loader));
+      ++count;
+      passed = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    round = passed / double(count);
+  }
+  std::ranges::sort(rounds);
+  return rounds[kRounds / 2];
+}
+
+// How many elements the masks of a batch keep: a reader that needs every byte.
+uint64_t count_kept(const RungBatch& batch, uint64_t stride) {
+  uint64_t kept = 0;
+  for (const uint8_t* record : batch.records())
+    kept += std::accumulate(record, record + stride, uint32_t(0));
+  return kept;
+}
+
+class Checker {
+ public:
+  explicit Checker(const Screen& slice)
+      : layout_(RemovalRules(slice.graph()), MaskForm::u8),
+        plain_(slice.graph()),
+        removed_(slice.samples()) {}
+
+  uint64_t stride() const { return layout_.stride(); }
+
+  bool is_exact(const RungBatch& batch) const {
+    std::vector<uint32_t> genes;
+    const ScreenBatch& samples = batch.samples();
+    for (uint64_t b = 0; b < batch.size(); ++b) {
+      removed_.read(samples.samples()[b], genes);
+      const auto loaded = samples.removed().subspan(
+          size_t(samples.ptr()[b]), size_t(samples.ptr()[b + 1] - samples.ptr()[b]));
+      if (!std::equal(loaded.begin(), loaded.end(), genes.begin(), genes.end())) return false;
+      if (batch.records().empty()) continue;
+      const auto expected = plain_.record(genes, layout_);
+      if (std::memcmp(batch.records()[b], expected.data(), expected.size()) != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  MaskLayout layout_;
+  PlainMasks plain_;
+  RemovedReader removed_;
+};
+
+class Bench {
+ public:
+  Bench(const Screen& slice, const LadderSettings& settings)
+      : slice_(slice), settings_(settings), checker_(slice) {}
+
+  // store: of a disk rung.
+  void measure(const fs::path& store, RungMeasurement& result) const {
+    const uint64_t before = own_memory();
+    const RungMasks masks(slice_, slice_.graph(), {.rung = result.rung, .store = store});
+    const RungSource source(slice_, masks, settings_.batch);
+    if (result.rung == Rung::ram_u8 || result.rung == Rung::ram_bits)
+      result.stored_bytes = double(masks.held_bytes()) / double(source.size());
+    RungLoader loader(
+        source,
+        {.order = {.global_batch = settings_.batch, .seed = 1, .remainder = Remainder::drop},
+         .threads = settings_.threads,
+         .prefetch = source.prefetch()});
+    // The first epoch brings pages and buffers into being and is looked at.
+    uint64_t number = 0;
+    result.is_exact = true;
+    while (const auto batch = loader.next()) {
+      if (number++ < kCheckedBatches) result.is_exact &= checker_.is_exact(*batch);
+      kept_ = kept_ + count_kept(*batch, checker_.stride());
+      result.moved_bytes = double(batch->bytes()) / double(batch->size());
+      result.host_bytes = std::max(result.host_bytes, double(own_memory()) - double(before));
+    }
+    // What was made ahead meanwhile is no part of what follows.
+    for (uint64_t i = 0; i < source.prefetch() + 2; ++i) next_batch(loader);
+    result.batch_seconds = time_batches(loader, settings_.seconds, [](const RungBatch&) {});
+    result.read_seconds = time_batches(loader, settings_.seconds / 2, [&](const RungBatch& batch) {
+      kept_ = kept_ + count_kept(batch, checker_.stride());
+    });
+    result.host_bytes = std::max(result.host_bytes, double(own_memory()) - double(before));
+  }
+
+ private:
+  const Screen& slice_;
+  const LadderSettings& settings_;
+  Checker checker_;
+  mutable volatile uint64_t kept_ = 0;  // so that reading is not left out
+};
+
+// The store of a disk rung, gone when this is.
+class TemporaryStore {
+ public:
+  TemporaryStore(const Screen& slice, Rung rung, const fs::path& folder, Progress& progress)
+      : path_(folder / "store") {
+    bytes_ = prepare_masks(slice, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
+  }
+  ~TemporaryStore() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryStore(const TemporaryStore&) = delete;
+  TemporaryStore& operator=(const TemporaryStore&) = delete;
+
+  const fs::path& path() const { return path_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  fs::path path_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+Screen write_slice(const Screen& screen, const fs::path& out, uint64_t samples) {
+  std::vector<uint64_t> chosen(std::min(samples, screen.samples().size()));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  const Split all = {
+      .name = "ladder",
+      .parts = Array::from(std::vector<uint8_t>(chosen.size(), uint8_t(Part::train))),
+      .how = {{"by", "all"}}};
+  return write_screen(out, {screen.graph(),
+                            take_samples(screen.samples(), chosen),
+                            {all},
+                            {{"command", "lacuna bench ladder"}}});
+}
+
+LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& settings,
+                                 const WithStore& more, Progress& progress) {
+  const Samples& samples = slice.samples();
+  if (samples.size() < settings.batch)
+    throw Error("a batch of {} samples needs more than the {} there are; give a smaller --batch",
+                settings.batch, samples.size());
+  LadderMeasurement ladder;
+  ladder.samples = samples.size();
+  ladder.batch = settings.batch;
+  ladder.threads = settings.threads;
+  ladder.machine = probe_machine(settings.folder);
+  const LadderPlan plan =
+      plan_screen(slice, ladder.machine, {.samples = samples.size(), .batch = settings.batch},
+                  settings.threads)
+          .ladder;
+  const Bench bench(slice, settings);
+  for (const Rung rung : settings.rungs) {
+    if (settings.stop && settings.stop->load()) throw Error("stopped before rung {}", name(rung));
+    RungMeasurement result;
+    result.rung = rung;
+    result.planned_seconds = plan.of(rung).batch_seconds;
+    std::optional<TemporaryStore> store;
+    if (is_stored(rung)) store.emplace(slice, rung, settings.folder, progress);
+    const uint64_t bytes =
+        store ? store->bytes() : samples.removed.bytes().size() + samples.ptr.bytes().size();
+    result.stored_bytes = double(bytes) / double(samples.size());
+    const fs::path path = store ? store->path() : fs::path();
+    if (store) ladder.largest_store = std::max(ladder.largest_store, bytes);
+    bench.measure(path, result);
+    if (more) more(path, result);
+    ladder.rungs.push_back(result);
+  }
+  return ladder;
+}
+
+Json to_json(const LadderMeasurement& ladder) {
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? Json(*value) : Json();
+  };
+  Json rungs = Json::array();
+  for (const RungMeasurement& rung : ladder.rungs)
+    rungs.push_back({{"rung", name(rung.rung)},
+                     {"samples_per_s", double(ladder.batch) / rung.batch_seconds},
+                     {"ms_per_batch", 1000 * rung.batch_seconds},
+                     {"read_ms_per_batch", 1000 * rung.read_seconds},
+                     {"planned_ms_per_batch", 1000 * rung.planned_seconds},
+                     {"planned_ratio", rung.planned_ratio()},
+                     {"stored_bytes_per_sample", rung.stored_bytes},
+                     {"moved_bytes_per_sample", rung.moved_bytes},
+                     {"host_peak_bytes", rung.host_bytes},
+                     {"device_peak_bytes", or_null(rung.device_bytes)},
+                     {"train_steps_per_s", or_null(rung.steps_per_second)},
+                     {"train_last_loss", or_null(rung.last_loss)},
+                     {"exact", rung.is_exact}});
+  return {{"samples", ladder.samples},
+          {"batch", ladder.batch},
+          {"threads", ladder.threads},
+          {"rungs", rungs}};
+}
+
+}  // namespace lacuna

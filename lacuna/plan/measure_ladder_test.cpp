@@ -1,0 +1,59 @@
+#include "lacuna/plan/measure_ladder.h"
+
+#include <gtest/gtest.h>
+
+#include "lacuna/load/screen_batch.h"
+#include "lacuna/load/testing.h"
+
+namespace lacuna {
+namespace {
+
+TEST(MeasureLadder, ASliceIsTheFirstSamples) {
+  const testing::StoreScreens screens(40);
+  SCOPED_TRACE(screens.seed);
+  const Screen screen = screens.write("screen", 40);
+  const Screen slice = write_slice(screen, screens.directory / "slice", 25);
+  EXPECT_EQ(fingerprint_of(slice.graph()).value(), fingerprint_of(screen.graph()).value());
+  ASSERT_EQ(slice.samples().size(), 25u);
+  EXPECT_EQ(samples_in(slice.split("ladder"), Part::train).size(), 25u);
+  const RemovedReader all(screen.samples()), some(slice.samples());
+  std::vector<uint32_t> expected, found;
+  for (uint64_t s = 0; s < 25; ++s) {
+    all.read(s, expected);
+    some.read(s, found);
+    EXPECT_EQ(found, expected);
+  }
+  EXPECT_EQ(write_slice(screen, screens.directory / "all", 1000).samples().size(), 40u);
+}
+
+TEST(MeasureLadder, AStoreIsThereWhileItsRungIsMeasured) {
+  const testing::StoreScreens screens(40);
+  const Screen slice = write_slice(screens.write("screen", 40), screens.directory / "slice", 40);
+  LadderSettings settings = {.folder = screens.directory.path()};
+  settings.rungs = {Rung::disk_bits, Rung::worker};
+  settings.batch = 7;
+  settings.seconds = 0.001;
+  std::vector<fs::path> seen;
+  const auto measured =
+      measure_ladder(slice, settings, [&](const fs::path& store, RungMeasurement& one) {
+        seen.push_back(store);
+        EXPECT_EQ(fs::exists(store / "manifest.json"), one.rung == Rung::disk_bits);
+        one.steps_per_second = 3;
+      });
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_FALSE(fs::exists(seen[0]));
+  EXPECT_TRUE(seen[1].empty());
+  EXPECT_EQ(to_json(measured)["rungs"][1]["train_steps_per_s"], 3);
+}
+
+TEST(MeasureLadder, StopsBetweenRungs) {
+  const testing::StoreScreens screens(40);
+  const Screen slice = write_slice(screens.write("screen", 40), screens.directory / "slice", 40);
+  const std::atomic<bool> stop = true;
+  LadderSettings settings = {.folder = screens.directory.path()};
+  settings.stop = &stop;
+  EXPECT_ERROR(measure_ladder(slice, settings), "stopped before rung disk:u8");
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,151 @@
+"""`lacuna bench ladder`: every rung is measured and exact, its peers in Python make the same masks, what is wrong is named."""
+
+import importlib.util
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from program import ROOT, fail, lacuna, succeed
+
+RUNGS = ["disk:u8", "disk:bits", "disk:bf16", "disk:positions", "ram:u8", "ram:bits", "worker", "device", "kernel"]
+WAYS = ["PyG", "torch", "lmdb masks", "lmdb positions"]
+QUICK = ["--seconds", "0.01", "--samples", "60", "--batch", "7"]
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ladder") / "screen"
+    succeed("generate", "screen", path, "--size", "small", "--samples", 100, "--seed", 1)
+    return path
+
+
+def bench(screen, folder, *words, **options):
+    """ladder.json, and what was printed."""
+    file = folder / "ladder.json"
+    out = succeed("bench", "ladder", screen, *QUICK, "--out", folder, "--json", file, *words, **options)
+    assert [path.name for path in folder.iterdir()] == ["ladder.json"], "something was left behind"
+    return json.loads(file.read_text()), out
+
+
+def layout(screen):
+    """name -> (offset, elements) of a u8 record: each mask starts at a multiple of 64."""
+    manifest = json.loads((screen / "manifest.json").read_text())
+    counts = [(node["type"], node["count"]) for node in manifest["nodes"]]
+    counts += [(f"{edge['source']}.{edge['name']}.{edge['target']}", edge["count"]) for edge in manifest["edges"]]
+    places, offset = {}, 0
+    for name, count in counts:
+        places[name] = (offset, count)
+        offset += -(-count // 64) * 64
+    return places, offset
+
+
+def test_every_rung_is_measured_and_exact(screen, tmp_path):
+    ladder, out = bench(screen, tmp_path)
+    assert (ladder["format"], ladder["version"]) == ("lacuna.ladder", 1)
+    assert (ladder["samples"], ladder["batch"], ladder["threads"]) == (60, 7, 2)
+    assert [rung["rung"] for rung in ladder["rungs"]] == RUNGS and ladder["peers"] == []
+    stride = layout(screen)[1]
+    for rung in ladder["rungs"]:
+        assert rung["exact"], rung
+        for key in ("samples_per_s", "ms_per_batch", "read_ms_per_batch", "planned_ms_per_batch", "stored_bytes_per_sample"):
+            assert rung[key] > 0, (rung["rung"], key)
+        assert rung["samples_per_s"] == pytest.approx(7000 / rung["ms_per_batch"])
+        assert rung["planned_ratio"] == pytest.approx(rung["ms_per_batch"] / rung["planned_ms_per_batch"])
+        # Three removed genes, a label and a place in ptr, of which there is one more: 4 bytes each.
+        genes = (7 * (3 + 1 + 1) + 1) * 4 / 7
+        masks = 0 if rung["rung"] in ("device", "kernel") else stride
+        assert rung["moved_bytes_per_sample"] == pytest.approx(genes + masks)
+        assert rung["train_steps_per_s"] is None and rung["device_peak_bytes"] is None
+        assert rung["rung"] in out
+    stored = {rung["rung"]: rung["stored_bytes_per_sample"] for rung in ladder["rungs"]}
+    assert stored["ram:u8"] == stride and stored["disk:u8"] >= stride + 48
+    assert stored["disk:positions"] < stored["disk:bits"] < stored["disk:u8"] < stored["disk:bf16"]
+    assert stored["worker"] == stored["kernel"] == pytest.approx((60 * 3 * 2 + 61 * 4) / 60)
+
+
+def test_chosen_rungs_alone(screen, tmp_path):
+    ladder, out = bench(screen, tmp_path, "--rungs", "worker,disk:bits")
+    assert [rung["rung"] for rung in ladder["rungs"]] == ["worker", "disk:bits"]
+    assert "the first 60 of 100 samples" in out
+
+
+def test_errors_name_the_culprit(screen, tmp_path):
+    message = fail("bench", "ladder", screen, "--rungs", "disk:u9", "--out", tmp_path)
+    assert "disk:u9" in message and all(rung in message for rung in RUNGS)
+    assert "101" in fail("bench", "ladder", screen, "--batch", 101, "--out", tmp_path)
+    assert "--out" in fail("bench", "ladder", screen, "--out", tmp_path / "nowhere")
+    assert "--seconds" in fail("bench", "ladder", screen, "--seconds", 0, code=2)
+    assert "no-such-python" in fail("bench", "ladder", screen, "--peers", "--python", "no-such-python", "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_python_without_packages_is_named(screen, tmp_path):
+    bare = tmp_path / "bare-python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')  # -S: no site-packages
+    bare.chmod(0o755)
+    message = fail("bench", "ladder", screen, "--peers", "--python", bare, "--out", tmp_path)
+    assert "lmdb" in message and "torch_geometric" in message and "--python" in message
+
+
+# ---- the peers
+@pytest.fixture(scope="module")
+def peers():
+    if any(not importlib.util.find_spec(name) for name in ("torch", "torch_geometric", "lmdb")):
+        pytest.skip("no torch, PyG or lmdb")
+    spec = importlib.util.spec_from_file_location("ladder_peers", ROOT / "bench" / "ladder_peers.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_peers_make_the_masks_of_the_store(peers, screen, tmp_path):
+    """All ways, against the u8 store that `lacuna prepare` writes, read with Python's lmdb."""
+    import lmdb
+
+    succeed("prepare", screen, "--rung", "disk:u8", "--out", tmp_path / "store")
+    places, stride = layout(screen)
+    arrays = peers.Screen(screen)
+    incidence = peers.Incidence(arrays)
+    with lmdb.open(str(tmp_path / "store"), readonly=True, lock=False) as environment, environment.begin() as transaction:
+        records = [transaction.get(sample.to_bytes(4, "big"))[48:] for sample in range(len(arrays))]
+    assert len(records) == 100 and {len(record) for record in records} == {stride}
+    for way in WAYS:
+        dataset = peers.WAYS[way](arrays, incidence, tmp_path / way)
+        masks = dataset.masks_of(next(iter(dataset.loader(batch_size=100))))
+        assert masks.keys() == places.keys()
+        for name, (offset, count) in places.items():
+            expected = np.stack([np.frombuffer(record[offset : offset + count], dtype=bool) for record in records])
+            assert np.array_equal(masks[name].numpy().reshape(100, -1), expected), (way, name)
+
+
+def test_peers_lists_are_those_of_the_edges(peers, screen):
+    """Nobody removed, repeats, many: incidence lists against the edges one by one."""
+    arrays = peers.Screen(screen)
+    incidence = peers.Incidence(arrays)
+    seed = int.from_bytes(os.urandom(4), "big")
+    rng = np.random.default_rng(seed)
+    for genes in ([], [5, 5], rng.integers(0, arrays.nodes["gene"], 200)):
+        genes = np.asarray(genes, dtype=np.int64)
+        found, expected = incidence.masks(genes), peers.plain_masks(arrays, genes)
+        assert all(np.array_equal(found[name], expected[name]) for name in expected), seed
+        assert found.keys() == expected.keys()
+
+
+def test_peers_are_measured_beside(peers, screen, tmp_path):
+    ladder, out = bench(screen, tmp_path, "--rungs", "disk:u8,worker", "--peers", "--peer-seconds", "0.05",
+                        "--python", sys.executable)  # fmt: skip
+    assert [peer["name"] for peer in ladder["peers"]] == [f"{way}, {workers} workers" for way in WAYS for workers in (0, 2)]
+    elements = sum(count for _, count in layout(screen)[0].values())
+    edges = {name: count for name, (_, count) in layout(screen)[0].items() if "." in name}
+    for peer in ladder["peers"]:
+        assert peer["exact"] and peer["ms_per_batch"] > 0 and peer["read_ms_per_batch"] > 0, peer
+        # PyG: two int64 an edge, and for every node the number of its sample, and ptr.
+        least = elements + (16 * sum(edges.values()) if peer["way"] == "PyG" else 0)
+        assert least <= peer["moved_bytes_per_sample"] <= 1.25 * least, peer
+    assert "disk:u8 is" in out and "as fast as lmdb masks" in out and "worker is" in out
+
+
+def test_help_has_examples():
+    assert "lacuna bench ladder demo --rungs" in lacuna("bench", "ladder", "--help").stdout

@@ -170,6 +170,7 @@ def parse(words):
     numbers = lambda text: [int(word) for word in text.split(",")]
     parser.add_argument("--lacuna", default=ROOT / "build" / "lacuna")
     parser.add_argument("--size", default="yeast", choices=["tiny", "small", "yeast", "human"])
+    parser.add_argument("--screen", type=pathlib.Path, help="one with a split 'random', instead of a synthetic one")
     parser.add_argument("--merge", default="sum,pairwise", type=lambda text: text.split(","))
     parser.add_argument("--batch", default="28,64,128,256,512", type=numbers)
     parser.add_argument("--form", default=",".join(FORMS), type=lambda text: text.split(","), help="opponents")
@@ -188,7 +189,8 @@ def main(words):
     device = options.device
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        screen = make_screen(options.lacuna, folder, options.size, max(2 * max(options.batch), 200))
+        samples = max(2 * max(options.batch), 200)
+        screen = options.screen or make_screen(options.lacuna, folder, options.size, samples)
         networks = read_networks(screen)
         genes = len((screen / "nodes/gene.txt").read_text().splitlines())
         edges = sum(network.shape[1] for network in networks)

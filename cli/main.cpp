@@ -2,6 +2,7 @@
 // exit code.
 //   0 done    1 it failed    2 the call was wrong    75 stopped by a signal: resume me
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <csignal>
@@ -100,9 +101,18 @@ int run(int argc, char** argv) {
   return lacuna::cli::exit_code();
 }
 
+// Tensors of many megabytes come and go in every step of a training. Memory that was freed stays
+// with the program, so that it is not cleared and mapped page by page again: a step on two cores at
+// yeast size takes half the time.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   lacuna::cli::remember_command_line(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   try {

@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 import pytest
+from checkpoint_files import tensors
 from program import PROGRAM, lacuna, succeed
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
-DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8}
 TINY = {
     "split": "random",
     "model.width": 8,
@@ -104,20 +104,6 @@ def lines(run, kind=None):
         return []
     found = [json.loads(line) for line in path.read_text().split("\n")[:-1]]
     return [line for line in found if kind in (None, line["kind"])]
-
-
-def tensors(file):
-    """The arrays of a safetensors file, by the format's own description."""
-    data = file.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
-    result = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        bytes_ = data[8 + size + begin : 8 + size + end]
-        result[name] = np.frombuffer(bytes_, DTYPES[entry["dtype"]]).reshape(entry["shape"])
-    return result
 
 
 def weights(run, name="last"):

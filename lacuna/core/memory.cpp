@@ -1,5 +1,7 @@
 #include "lacuna/core/memory.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <fstream>
 #include <optional>
@@ -72,6 +74,7 @@ uint64_t own_memory() {
 uint64_t peak_memory() { return read_kilobytes("/proc/self/status", "VmHWM"); }
 
 void reset_peak_memory() {
+  malloc_trim(0);
   std::ofstream out("/proc/self/clear_refs");
   if (!(out << "5" << std::flush)) throw_errno("/proc/self/clear_refs", "cannot write");
 }

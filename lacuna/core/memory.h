@@ -8,10 +8,11 @@
 
 namespace lacuna {
 
-uint64_t used_memory();       // resident now
-uint64_t own_memory();        // of that what is not mapped from a file
-uint64_t peak_memory();       // the most that was resident since the start, or the last reset
-void reset_peak_memory();     // throws Error where the system does not allow it
+uint64_t used_memory();  // resident now
+uint64_t own_memory();   // of that what is not mapped from a file
+uint64_t peak_memory();  // the most that was resident since the start, or the last reset
+// Gives back what was freed, and starts anew; throws Error where the system does not allow it.
+void reset_peak_memory();
 uint64_t available_memory();  // free or to be freed on this machine, within the cgroups' limits
 
 // What the control groups of this process still allow. A group counts with all those above it; the

@@ -48,6 +48,8 @@ class RungMasks {
   const MaskTable& table() const;              // on worker and device
   std::span<const uint8_t> wild_type() const;  // the record of nobody removed, [stride]
   uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
+  // How many batches a loader should make ahead: few where a batch holds masks.
+  uint64_t prefetch() const { return loads_masks() ? 4 : 128; }
   // Throws Error unless these samples of the screen are there (a store may hold fewer).
   void check_samples(const Screen& screen, uint64_t first, uint64_t last) const;
 
@@ -96,8 +98,7 @@ class RungSource {
   void fill(std::span<const uint64_t> places, RungBatch& out) const;
 
   const RungMasks& masks() const { return masks_; }
-  // How many batches a loader should make ahead: few where a batch holds masks.
-  uint64_t prefetch() const { return masks_.loads_masks() ? 4 : 128; }
+  uint64_t prefetch() const { return masks_.prefetch(); }
 
  private:
   void fill_masks(RungBatch& out) const;

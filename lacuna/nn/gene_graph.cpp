@@ -10,6 +10,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/ops/graph_plan.h"
+#include "lacuna/ops/masks.h"
 
 namespace lacuna {
 namespace {
@@ -19,6 +20,10 @@ using OptionalTensor = std::optional<Tensor>;
 using AggregateSignature = Tensor(at::TensorList, at::IntArrayRef, const Tensor&, const Tensor&,
                                   const Tensor&, std::string_view, bool, const OptionalTensor&,
                                   const OptionalTensor&);
+using MaskedSignature = Tensor(at::TensorList, at::IntArrayRef, const Tensor&, const Tensor&,
+                               at::IntArrayRef, std::string_view, bool, const OptionalTensor&,
+                               const OptionalTensor&);
+using MasksSignature = Tensor(at::TensorList, at::IntArrayRef, const Tensor&, const Tensor&);
 using BipartiteSignature = Tensor(const Tensor&, const Tensor&, at::IntArrayRef, std::string_view,
                                   const Tensor&, const Tensor&, const Tensor&);
 using PlaceSignature = std::tuple<Tensor, Tensor, int64_t>(const Tensor&, const Tensor&, bool,
@@ -67,6 +72,11 @@ const EdgeType* find_edges(const HeteroGraph& graph, std::string_view source,
   return nullptr;
 }
 
+Tensor int_tensor(const std::vector<uint32_t>& numbers, at::Device device) {
+  return at::from_blob(const_cast<uint32_t*>(numbers.data()), {int64_t(numbers.size())}, at::kInt)
+      .to(device, at::kInt, false, /*copy=*/true);
+}
+
 }  // namespace
 
 // ---- the input of a model
@@ -103,14 +113,22 @@ ModelInput make_input(std::span<const int32_t> removed, std::span<const int32_t>
 }
 
 ModelInput to_device(const ModelInput& input, at::Device device) {
-  return {input.removed.to(device, /*non_blocking=*/true), input.ptr.to(device, true),
-          input.sets.to(device, true)};
+  const auto move = [&](const Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
+  };
+  return {move(input.removed), move(input.ptr), move(input.sets), move(input.masks)};
 }
 
 ModelInput with_wild_type(const ModelInput& input) {
   const Tensor last = input.ptr.narrow(0, input.batch(), 1);
   const Tensor nobody = at::full({1, input.sets.size(1)}, -1, input.sets.options());
-  return {input.removed, at::cat({input.ptr, last}), at::cat({input.sets, nobody})};
+  return {input.removed, at::cat({input.ptr, last}), at::cat({input.sets, nobody}), input.masks};
+}
+
+ModelInput wild_type(const ModelInput& input) {
+  ModelInput nobody = wild_type(input.ptr);
+  if (input.masks.defined()) nobody.masks = input.masks.narrow(0, input.batch(), 1);
+  return nobody;
 }
 
 ModelInput wild_type(const Tensor& like) {
@@ -127,7 +145,8 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 }
 
 // ---- the graph
-GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices)
+GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices,
+                     bool makes_masks)
     : genes_(graph.genes().size()), features_(features_of(graph.genes())) {
   const auto types = graph.gene_edges();
   if (types.empty())
@@ -149,7 +168,21 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePla
     sizes_.push_back(number);
   }
   if (features_.defined()) features_ = features_.to(device);
+  add_masks(graph, device, makes_masks);
   add_metabolism(graph, device);
+}
+
+void GeneGraph::add_masks(const HeteroGraph& graph, at::Device device, bool makes_masks) {
+  for (const NodeType& nodes : graph.node_types()) mask_counts_.push_back(nodes.size());
+  for (const EdgeType& edges : graph.edge_types()) mask_counts_.push_back(int64_t(edges.size()));
+  const MaskLayout layout(mask_counts_, MaskForm::u8);
+  for (const EdgeType* type : graph.gene_edges()) {
+    const size_t section = graph.node_types().size() + size_t(type - graph.edge_types().data());
+    mask_offsets_.push_back(int64_t(layout.sections()[section].offset));
+  }
+  if (!makes_masks) return;
+  const MaskTable table(RemovalRules(graph), layout);
+  mask_table_ = {int_tensor(table.ptr, device), int_tensor(table.place, device)};
 }
 
 void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
@@ -180,8 +213,23 @@ void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
       at::from_blob(alone.data(), {int64_t(reactions), 1, 1}).to(device, at::kFloat, false, true);
 }
 
+ModelInput GeneGraph::with_masks(const ModelInput& input) const {
+  if (mask_table_.empty()) return input;
+  const Scope scope("masks");
+  static const auto op = find_operator<MasksSignature>("lacuna::masks");
+  ModelInput result = input;
+  result.masks = op.call(mask_table_, mask_counts_, input.removed, input.ptr);
+  return result;
+}
+
 Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
   const Scope scope("aggregation");
+  if (input.masks.defined()) {
+    static const auto masked = find_operator<MaskedSignature>("lacuna::aggregate_masked");
+    return masked.call(buffers_, sizes_, x, input.masks.narrow(0, 0, input.batch()), mask_offsets_,
+                       "sum", false, {}, eps);
+  }
+  LACUNA_ASSERT(mask_table_.empty());  // a model calls with_masks() first
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }

@@ -21,6 +21,9 @@ struct ModelInput {
   at::Tensor ptr;      // [B + 1] i32
   // [B, k] i64: the removed genes of each sample, ascending and without repeats; then -1
   at::Tensor sets;
+  // [B + 1, stride] u8: mask records (ops/masks.h) of the samples and, behind them, of the wild
+  // type, where they were loaded (load/rung.h). gin() then reads them instead of `removed`.
+  at::Tensor masks = {};
 
   int64_t batch() const { return ptr.size(0) - 1; }
 };
@@ -33,10 +36,12 @@ void fill_input(std::span<const int32_t> removed, std::span<const int32_t> ptr, 
 // Both: tensors of just the size that a batch needs.
 ModelInput make_input(std::span<const int32_t> removed, std::span<const int32_t> ptr);
 ModelInput to_device(const ModelInput& input, at::Device device);
-// The input with the wild type as one more sample, at the end.
+// The input with the wild type as one more sample, at the end; its masks are those of B samples and
+// the wild type, without another one behind.
 ModelInput with_wild_type(const ModelInput& input);
-// The wild type alone, on the device of `like`.
+// The wild type alone, on the device of `like`; or of an input, with its masks.
 ModelInput wild_type(const at::Tensor& like);
+ModelInput wild_type(const ModelInput& input);
 // keep [N, B] bool.
 at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 
@@ -46,7 +51,9 @@ class GeneGraph {
  public:
   // slices: the plan for a GPU where there is one already (screen/plan_cache.h); null: made here,
   // where the device wants it. Throws Error for a graph without gene-gene edges.
-  GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices = nullptr);
+  // makes_masks: with_masks() makes them (rung `device`).
+  GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices = nullptr,
+            bool makes_masks = false);
 
   at::Device device() const { return buffers_[0].device(); }
   int64_t genes() const { return genes_; }
@@ -55,10 +62,13 @@ class GeneGraph {
   // [N, d] f32, given node features side by side; undefined where there are none
   const at::Tensor& features() const { return features_; }
 
+  // The input with its masks where this graph makes them; else as it is. To be called before gin(),
+  // once a batch.
+  ModelInput with_masks(const ModelInput& input) const;
   // a + (1 + eps) x for every edge type, a = sum over kept in-neighbours.
   // x [N, B, H], eps [T] -> [T, N, B, H]
   at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
-  // The same where all samples share x [N, H].
+  // The same where all samples share x [N, H]; from the removed genes on every rung.
   at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
   // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
   at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
@@ -74,6 +84,7 @@ class GeneGraph {
   const at::Tensor& without_genes() const { return without_genes_; }
 
  private:
+  void add_masks(const HeteroGraph& graph, at::Device device, bool makes_masks);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
 
   int64_t genes_;
@@ -81,7 +92,10 @@ class GeneGraph {
   at::Tensor features_;
   std::vector<at::Tensor> buffers_;  // what the operators take as `graph`
   std::vector<int64_t> sizes_;
-  at::Tensor plan_;  // the bytes of the GraphPlan, on the host
+  std::vector<int64_t> mask_offsets_;   // [T] of each type in a record, in bytes
+  std::vector<int64_t> mask_counts_;    // elements of each section of a record
+  std::vector<at::Tensor> mask_table_;  // ptr and place of a MaskTable; empty: makes no masks
+  at::Tensor plan_;                     // the bytes of the GraphPlan, on the host
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
 };

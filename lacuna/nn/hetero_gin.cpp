@@ -103,7 +103,8 @@ at::Tensor HeteroGin::preprocess() {
   return cast(x);
 }
 
-at::Tensor HeteroGin::encode(const ModelInput& input) {
+at::Tensor HeteroGin::encode(const ModelInput& samples) {
+  const ModelInput input = graph_.with_masks(samples);
   const auto shared = preprocess();
   const int64_t batch = input.batch();
   at::Tensor x;  // [N, B, H]
@@ -128,7 +129,7 @@ at::Tensor HeteroGin::encode(const ModelInput& input) {
 HeteroGin::States HeteroGin::encode_with_wild_type(const ModelInput& input) {
   // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
   if (norm_kind_ == NormKind::batch_graph || !savings_)
-    return {at::cat({encode(input), encode(wild_type(input.ptr))}, 1)};
+    return {at::cat({encode(input), encode(wild_type(input))}, 1)};
   return {encode(with_wild_type(input))};
 }
 

@@ -46,8 +46,8 @@ class HeteroGin : public Model {
   void add_preprocessor(const std::string& features);
   void add_layers(int64_t count, const std::string& merge, bool metabolism);
   void add_heads(int64_t label_count);
-  at::Tensor preprocess();                     // [N, H]
-  at::Tensor encode(const ModelInput& input);  // [N, B, H] of the samples in input
+  at::Tensor preprocess();                       // [N, H]
+  at::Tensor encode(const ModelInput& samples);  // [N, B, H]
   States encode_with_wild_type(const ModelInput& input);
   at::Tensor pool(const States& states, const ModelInput& input);  // [B + 1, H]
 

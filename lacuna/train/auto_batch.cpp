@@ -45,8 +45,8 @@ void trial_step(Session& session, int64_t batch) {
   const auto training = session.samples(Part::train);
   std::vector<uint32_t> first(
       training.begin(), training.begin() + std::min<int64_t>(batch, int64_t(training.size())));
-  const ScreenSource source(session.screen.samples(), session.screen.graph().genes().size(),
-                            {.selection = std::move(first)});
+  const RungSource source(session.screen, session.masks, uint64_t(batch),
+                          {.selection = std::move(first)});
   Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
   BatchFeed feed(loader, session.labels,
                  {.device = session.device(),

@@ -6,27 +6,49 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/threads.h"
 
 namespace lacuna {
 namespace {
+
+// f(a's tensor, b's tensor) for all that a has.
+template <class F>
+void for_each_tensor(const DeviceBatch& a, DeviceBatch& b, F f) {
+  const auto both = [&](const at::Tensor& x, at::Tensor& y) {
+    if (x.defined()) f(x, y);
+  };
+  both(a.input.removed, b.input.removed);
+  both(a.input.ptr, b.input.ptr);
+  both(a.input.sets, b.input.sets);
+  both(a.input.masks, b.input.masks);
+  both(a.labels, b.labels);
+  both(a.weights, b.weights);
+}
 
 // Tensors of the first B samples of buffers that hold more.
 DeviceBatch part_of(const DeviceBatch& whole, int64_t size) {
   DeviceBatch part;
   part.input = {whole.input.removed, whole.input.ptr.narrow(0, 0, size + 1),
                 whole.input.sets.narrow(0, 0, size)};
+  if (whole.input.masks.defined()) part.input.masks = whole.input.masks.narrow(0, 0, size + 1);
   part.labels = whole.labels.narrow(0, 0, size);
   if (whole.weights.defined()) part.weights = whole.weights.narrow(0, 0, size);
   return part;
 }
 
-DeviceBatch make_buffers(const FeedOptions& options, int64_t labels, bool pinned) {
-  const auto floats = at::TensorOptions(at::kFloat).pinned_memory(pinned);
+// Masks have a buffer only where they are sent to a device.
+DeviceBatch make_buffers(const FeedOptions& options, int64_t labels, const RungMasks& masks) {
+  const bool is_sent = options.device.is_cuda();
+  const auto floats = at::TensorOptions(at::kFloat).pinned_memory(is_sent);
   DeviceBatch buffers;
-  buffers.input = make_input(options.batch, options.widest, pinned);
+  buffers.input = make_input(options.batch, options.widest, is_sent);
+  if (is_sent && masks.loads_masks())
+    buffers.input.masks =
+        at::empty({options.batch + 1, int64_t(masks.layout().stride())}, floats.dtype(at::kByte));
   buffers.labels = at::empty({options.batch, labels}, floats);
   if (options.has_weights) buffers.weights = at::empty({options.batch}, floats);
   return buffers;
@@ -34,11 +56,18 @@ DeviceBatch make_buffers(const FeedOptions& options, int64_t labels, bool pinned
 
 DeviceBatch on_device(const DeviceBatch& host, at::Device device) {
   DeviceBatch batch;
-  batch.input = {at::empty_like(host.input.removed, device), at::empty_like(host.input.ptr, device),
-                 at::empty_like(host.input.sets, device)};
-  batch.labels = at::empty_like(host.labels, device);
-  if (host.weights.defined()) batch.weights = at::empty_like(host.weights, device);
+  for_each_tensor(host, batch,
+                  [&](const at::Tensor& x, at::Tensor& y) { y = at::empty_like(x, device); });
   return batch;
+}
+
+// out: [B + 1, stride], or more rows
+void copy_masks(const RungBatch& batch, const RungMasks& masks, uint8_t* out) {
+  const uint64_t stride = masks.layout().stride();
+  parallel_for(batch.size() + 1, 0, [&](uint64_t b) {
+    const uint8_t* from = b < batch.size() ? batch.records()[b] : masks.wild_type().data();
+    std::memcpy(out + b * stride, from, stride);
+  });
 }
 
 void fill(const ScreenBatch& from, const LabelScale& labels, DeviceBatch& to) {
@@ -55,6 +84,15 @@ void fill(const ScreenBatch& from, const LabelScale& labels, DeviceBatch& to) {
 
 }  // namespace
 
+at::Tensor mask_tensor(const RungBatch& batch, const RungMasks& masks) {
+  const int64_t rows = int64_t(batch.size()) + 1, stride = int64_t(masks.layout().stride());
+  if (batch.block())
+    return at::from_blob(const_cast<uint8_t*>(batch.block()), {rows, stride}, at::kByte);
+  const at::Tensor copied = at::empty({rows, stride}, at::kByte);
+  copy_masks(batch, masks, copied.mutable_data_ptr<uint8_t>());
+  return copied;
+}
+
 DeviceBatch clone(const DeviceBatch& batch) {
   DeviceBatch result = on_device(batch, batch.labels.device());
   copy(batch, result);
@@ -63,24 +101,22 @@ DeviceBatch clone(const DeviceBatch& batch) {
 }
 
 void copy(const DeviceBatch& from, DeviceBatch& to) {
-  to.input.removed.copy_(from.input.removed, /*non_blocking=*/true);
-  to.input.ptr.copy_(from.input.ptr, true);
-  to.input.sets.copy_(from.input.sets, true);
-  to.labels.copy_(from.labels, true);
-  if (from.weights.defined()) to.weights.copy_(from.weights, true);
+  for_each_tensor(from, to,
+                  [](const at::Tensor& x, at::Tensor& y) { y.copy_(x, /*non_blocking=*/true); });
 }
 
 // One batch on its way: buffers on the host and on the device, and when they may be used again.
 struct BatchFeed::Slot {
   DeviceBatch host, device;  // the same on the CPU
   DeviceBatch batch;         // what is given out
+  BatchRef<RungBatch> held;  // on the CPU: keeps the masks that `batch` has a view of
   LoaderState after;
   bool is_end = false;
   std::optional<c10::Stream> stream;
   std::optional<c10::Event> copied, used;
 };
 
-BatchFeed::BatchFeed(Loader<ScreenSource>& loader, const LabelScale& labels,
+BatchFeed::BatchFeed(Loader<RungSource>& loader, const LabelScale& labels,
                      const FeedOptions& options)
     : loader_(loader), labels_(labels), options_(options), state_(loader.state()) {
   const bool is_cuda = options.device.is_cuda();
@@ -89,7 +125,7 @@ BatchFeed::BatchFeed(Loader<ScreenSource>& loader, const LabelScale& labels,
     stream = c10::impl::VirtualGuardImpl(options.device.type()).getNewStream(options.device);
   for (int i = 0; i < (is_cuda ? 2 : 1); ++i) {
     auto slot = std::make_unique<Slot>();
-    slot->host = make_buffers(options, int64_t(labels.size()), is_cuda);
+    slot->host = make_buffers(options, int64_t(labels.size()), loader.source().masks());
     slot->device = is_cuda ? on_device(slot->host, options.device) : slot->host;
     slot->stream = stream;
     if (is_cuda) {
@@ -103,7 +139,7 @@ BatchFeed::BatchFeed(Loader<ScreenSource>& loader, const LabelScale& labels,
 BatchFeed::~BatchFeed() = default;
 
 void BatchFeed::fetch(Slot& slot) {
-  BatchRef<ScreenBatch> batch;
+  BatchRef<RungBatch> batch;
   {
     const Scope scope("load");
     batch = loader_.next();
@@ -115,10 +151,18 @@ void BatchFeed::fetch(Slot& slot) {
   if (slot.copied) slot.copied->synchronize();  // the host's buffers have been read
   const int64_t size = int64_t(batch->size());
   DeviceBatch host = part_of(slot.host, size);
-  fill(*batch, labels_, host);
+  fill(batch->samples(), labels_, host);
   slot.batch = part_of(slot.device, size);
-  slot.batch.samples.assign(batch->samples().begin(), batch->samples().end());
-  if (!slot.stream) return;
+  const auto numbers = batch->samples().samples();
+  slot.batch.samples.assign(numbers.begin(), numbers.end());
+  const RungMasks& masks = loader_.source().masks();
+  if (!slot.stream) {
+    if (masks.loads_masks()) slot.batch.input.masks = mask_tensor(*batch, masks);
+    slot.held = std::move(batch);
+    return;
+  }
+  if (masks.loads_masks())
+    copy_masks(*batch, masks, slot.host.input.masks.mutable_data_ptr<uint8_t>());
   const c10::StreamGuard guard(*slot.stream);
   slot.used->block(*slot.stream);  // the model has done with the device's buffers
   copy(slot.host, slot.device);

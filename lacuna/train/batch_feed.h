@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lacuna/load/loader.h"
-#include "lacuna/load/screen_batch.h"
+#include "lacuna/load/rung_source.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/train/labels.h"
 
@@ -31,6 +31,10 @@ struct DeviceBatch {
 DeviceBatch clone(const DeviceBatch& batch);
 void copy(const DeviceBatch& from, DeviceBatch& to);
 
+// The masks of a batch and of the wild type, [B + 1, stride] u8 on the host. Where they lie in one
+// block already this is a view, valid as long as the batch.
+at::Tensor mask_tensor(const RungBatch& batch, const RungMasks& masks);
+
 struct FeedOptions {
   at::Device device = at::kCPU;
   int64_t batch = 0;         // the largest
@@ -41,7 +45,7 @@ struct FeedOptions {
 class BatchFeed {
  public:
   // The loader and the labels outlive the feed.
-  BatchFeed(Loader<ScreenSource>& loader, const LabelScale& labels, const FeedOptions& options);
+  BatchFeed(Loader<RungSource>& loader, const LabelScale& labels, const FeedOptions& options);
   ~BatchFeed();
 
   // The next batch, or null at the end of an epoch.
@@ -53,7 +57,7 @@ class BatchFeed {
   struct Slot;
   void fetch(Slot& slot);
 
-  Loader<ScreenSource>& loader_;
+  Loader<RungSource>& loader_;
   const LabelScale& labels_;
   FeedOptions options_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -12,7 +12,8 @@ screen: ""            # the screen's directory
 split: random         # which of its splits
 labels: []            # which of its labels; none named: all
 graph: kept           # or shuffled: the same degrees, other partners (a control)
-rung: kernel
+rung: kernel          # where masks are made; `lacuna plan` compares them
+store: ""             # of a disk rung: what `lacuna prepare` wrote
 model:
   name: hetero_gin
 train:
@@ -94,7 +95,8 @@ Config resolve(const YAML::Node& tree) {
   config.split = top.text("split");
   config.labels = top.list("labels");
   config.graph = top.choice("graph", {"kept", "shuffled"});
-  config.rung = top.choice("rung", {"kernel"});
+  config.rung = rung_from_name(top.text("rung"));
+  config.store = top.text("store");
   config.model = tree["model"];
   config.train = read_train(Settings(tree["train"], "train"));
   config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),

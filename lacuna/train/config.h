@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lacuna/core/file.h"
+#include "lacuna/load/rung.h"
 
 namespace lacuna {
 
@@ -45,7 +46,8 @@ struct Config {
   std::string split;
   std::vector<std::string> labels;  // empty: all
   std::string graph;                // kept, shuffled
-  std::string rung;                 // kernel
+  Rung rung;                        // where masks are made (load/rung.h)
+  fs::path store;                   // of a disk rung
   YAML::Node model;
   TrainOptions train;
   EvaluateOptions evaluate;

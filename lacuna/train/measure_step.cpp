@@ -53,8 +53,7 @@ DeviceBatch first_samples(const Session& session, uint64_t count) {
     throw Error("a batch of {} samples needs more than the {} training samples of {}", count,
                 chosen.size(), session.screen.path().string());
   chosen.resize(count);
-  const ScreenSource source(session.screen.samples(), session.screen.graph().genes().size(),
-                            {.selection = std::move(chosen)});
+  const RungSource source(session.screen, session.masks, count, {.selection = std::move(chosen)});
   Loader loader(source, {.order = {.global_batch = count}, .threads = 0});
   FeedOptions options = training_feed(session);
   options.batch = int64_t(count);

@@ -64,6 +64,7 @@ Session train_mlp_baseline(const Session& like, Progress& progress,
                            const std::function<bool()>& stop) {
   Session session = like;
   session.config.train = options_for(like);
+  session.masks = RungMasks();  // it reads genes alone
   YAML::Node settings;
   settings["name"] = "mlp";
   session.model =
@@ -71,8 +72,8 @@ Session train_mlp_baseline(const Session& like, Progress& progress,
   const TrainOptions& options = session.config.train;
   Optimiser optimiser(*session.model, options);
   Stepper stepper(*session.model, optimiser, options);
-  const ScreenSource source(session.screen.samples(), session.screen.graph().genes().size(),
-                            {.selection = session.samples(Part::train)});
+  const RungSource source(session.screen, session.masks, uint64_t(options.batch),
+                          {.selection = session.samples(Part::train)});
   Loader loader(source, {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
                          .threads = 1});
   BatchFeed feed(loader, session.labels,

@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/load/loader.h"
-#include "lacuna/load/screen_batch.h"
+#include "lacuna/load/rung_source.h"
+#include "lacuna/train/batch_feed.h"
 
 namespace lacuna {
 namespace {
@@ -25,12 +26,9 @@ class Predicting {
   at::NoGradGuard guard_;
 };
 
-}  // namespace
-
-std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
-                                 std::span<const int32_t> ptr) {
+std::vector<float> predict_input(Session& session, const ModelInput& host) {
   const Predicting predicting(*session.model);
-  const ModelInput input = to_device(make_input(removed, ptr), session.device());
+  const ModelInput input = to_device(host, session.device());
   const at::Tensor out = session.model->forward(input).to(at::kCPU, at::kFloat).contiguous();
   std::vector<float> predicted(out.const_data_ptr<float>(),
                                out.const_data_ptr<float>() + out.numel());
@@ -40,24 +38,40 @@ std::vector<float> predict_batch(Session& session, std::span<const int32_t> remo
   return predicted;
 }
 
+ModelInput input_of(const RungBatch& batch, const RungMasks& masks) {
+  ModelInput input = make_input(batch.samples().removed(), batch.samples().ptr());
+  if (masks.loads_masks()) input.masks = mask_tensor(batch, masks);
+  return input;
+}
+
+}  // namespace
+
+std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
+                                 std::span<const int32_t> ptr) {
+  return predict_input(session, make_input(removed, ptr));
+}
+
 Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
                             Progress& progress, const std::function<bool()>& stop) {
   Predictions result;
   if (samples.empty()) return result;
   if (batch == 0) batch = uint64_t(session.config.train.batch) * kBatchFactor;
-  const uint32_t genes = session.screen.graph().genes().size();
   const uint64_t count = samples.size(), labels = session.labels.size();
-  const ScreenSource source(session.screen.samples(), genes, {.selection = std::move(samples)});
-  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false}, .threads = 1});
+  const RungMasks& masks = session.masks;
+  const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
+  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
+                         .threads = 1,
+                         .prefetch = masks.prefetch()});
   progress.begin("predicting", count, "samples");
   while (const auto next = loader.next()) {
-    const auto predicted = predict_batch(session, next->removed(), next->ptr());
+    const auto predicted = predict_input(session, input_of(*next, masks));
     result.predicted.insert(result.predicted.end(), predicted.begin(), predicted.end());
-    result.samples.insert(result.samples.end(), next->samples().begin(), next->samples().end());
-    for (uint64_t b = 0; b < next->size(); ++b)
+    const ScreenBatch& taken = next->samples();
+    result.samples.insert(result.samples.end(), taken.samples().begin(), taken.samples().end());
+    for (uint64_t b = 0; b < taken.size(); ++b)
       for (uint64_t l = 0; l < labels; ++l)
         result.measured.push_back(
-            next->labels()[b * next->label_count() + session.labels.columns[l]]);
+            taken.labels()[b * taken.label_count() + session.labels.columns[l]]);
     progress.advance(result.samples.size());
     if (stop && stop()) break;
   }

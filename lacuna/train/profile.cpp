@@ -6,19 +6,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <map>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/train/auto_batch.h"
-#include "lacuna/train/optimiser.h"
-#include "lacuna/train/schedule.h"
 #include "lacuna/train/scope_timeline.h"
 #include "lacuna/train/session.h"
-#include "lacuna/train/step.h"
-#include "lacuna/train/training_feed.h"
+#include "lacuna/train/training_steps.h"
 
 namespace lacuna {
 namespace {
@@ -28,12 +24,6 @@ constexpr uint64_t kWarmSteps = 5;  // more than the stepper's own before it rec
 constexpr const char* kCategories[] = {"load",     "copy",      "masks",         "aggregation",
                                        "mlp",      "merge",     "heads",         "other",
                                        "backward", "optimiser", "communication", "logging"};
-
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 const char* category_of(const char* scope) {
   if (!scope) return "idle";
@@ -84,61 +74,6 @@ class Filler {
  private:
   at::Tensor matrix_, out_;
   int count_;
-};
-
-// ---- the steps
-class Steps {
- public:
-  Steps(Session& session, bool may_record)
-      : options_(session.config.train),
-        optimiser_(*session.model, options_),
-        stepper_(*session.model, optimiser_, options_, may_record),
-        loader_(training_source(session), training_order(session)),
-        feed_(loader_, session.labels, training_feed(session)) {
-    session.model->train();
-  }
-
-  void run(uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) run_one();
-  }
-  // Milliseconds of `count` steps, the device's end awaited.
-  double time(uint64_t count) {
-    wait();
-    const auto start = Clock::now();
-    run(count);
-    wait();
-    return ms_since(start);
-  }
-  void wait() const { stepper_.first_bad_step(); }
-  bool is_recorded() const { return stepper_.is_recorded(); }
-
- private:
-  void run_one() {
-    const uint64_t batches = loader_.order().batches();
-    const uint64_t a_step = uint64_t(options_.accumulate);
-    const double lr = learning_rate(options_, step_, (batches + a_step - 1) / a_step);
-    for (int64_t index = 0; index < options_.accumulate; ++index) {
-      const DeviceBatch* batch = feed_.next();
-      if (!batch) batch = feed_.next();  // an epoch has ended
-      LACUNA_ASSERT(batch);
-      const bool is_last = index + 1 == options_.accumulate || feed_.state().position == batches;
-      stepper_.run(*batch, step_, index, is_last, feed_.state().epoch, lr);
-      if (is_last) break;
-    }
-    ++step_;
-    if (step_ % uint64_t(options_.log_every) != 0) return;
-    const Scope scope("logging");
-    stepper_.first_bad_step();
-    stepper_.last_loss();
-    stepper_.last_norm();
-  }
-
-  const TrainOptions& options_;
-  Optimiser optimiser_;
-  Stepper stepper_;
-  Loader<ScreenSource> loader_;
-  BatchFeed feed_;
-  uint64_t step_ = 0;
 };
 
 // ---- what is made of it
@@ -205,7 +140,7 @@ void add_track(Json& events, int number, const char* name,
 }
 
 // The device's busy time by owner, in steps that find their work ready.
-std::map<std::string, double> device_times(Steps& run, at::Device device, uint64_t steps,
+std::map<std::string, double> device_times(TrainingSteps& run, at::Device device, uint64_t steps,
                                            double host_ms) {
   Filler filler(device, host_ms);
   std::map<std::string, double> total;
@@ -225,7 +160,7 @@ std::map<std::string, double> device_times(Steps& run, at::Device device, uint64
 }
 
 std::optional<double> recorded_time(Session& session, uint64_t steps) {
-  Steps run(session, /*may_record=*/true);
+  TrainingSteps run(session, /*may_record=*/true);
   run.run(kWarmSteps);
   const double ms = run.time(steps) / double(steps);
   return run.is_recorded() ? std::optional(ms) : std::nullopt;
@@ -243,7 +178,7 @@ StepProfile profile_step(const Config& config, uint64_t steps,
   result.steps = steps;
   result.batch = uint64_t(session.config.train.batch);
 
-  Steps run(session, /*may_record=*/false);
+  TrainingSteps run(session, /*may_record=*/false);
   run.run(kWarmSteps);
   run.wait();
   DeviceMarks marks(device);

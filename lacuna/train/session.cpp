@@ -38,7 +38,7 @@ Seen see_graph(const Config& config, const Screen& screen) {
 
 // The graph on its device. What a GPU needs planned is kept beside the screen.
 GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device device,
-                      const Note& note) {
+                      bool makes_masks, const Note& note) {
 #if LACUNA_HAVE_CUDA
   if (device.is_cuda() && graph.genes().size() < 65536) {
     const GraphPlan plan = plan_gene_edges(graph);
@@ -46,11 +46,11 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
         slice_capacity(cuda_shared_memory_bytes(), plan.node_count(), plan.type_count());
     const CachedPlan cached = cached_plan(cache_folder(screen), plan, capacity);
     if (!cached.note.empty()) note(cached.note);
-    return GeneGraph(graph, device, &cached.slices);
+    return GeneGraph(graph, device, &cached.slices, makes_masks);
   }
 #endif
   (void)screen, (void)note;
-  return GeneGraph(graph, device);
+  return GeneGraph(graph, device, nullptr, makes_masks);
 }
 
 Session assemble(const Config& config, const LabelScale* trained, const Note& note) {
@@ -63,10 +63,13 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
-  const GeneGraph graph = place_graph(screen, seen.graph, device, note);
+  const RungMasks masks(screen, seen.graph, {config.rung, config.store});
+  const GeneGraph graph =
+      place_graph(screen, seen.graph, device, config.rung == Rung::device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
-  return {config, screen, split, std::move(seen.fingerprint), std::move(labels), graph, model};
+  return {config, screen, split, std::move(seen.fingerprint), std::move(labels),
+          masks,  graph,  model};
 }
 
 }  // namespace
@@ -108,6 +111,7 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   Config config = read_config(run.config(), {});
   if (!device.empty()) config.train.device = device;
   if (!screen.empty()) config.screen = screen;
+  config.rung = Rung::kernel;
   const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
   const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);

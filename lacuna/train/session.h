@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "lacuna/load/rung_source.h"
 #include "lacuna/nn/model.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/store/safetensors.h"
@@ -21,6 +22,7 @@ struct Session {
   Split split;
   Fingerprint fingerprint;  // of genes, edges and features as the model sees them
   LabelScale labels;
+  RungMasks masks;  // of the config's rung
   GeneGraph graph;
   std::shared_ptr<Model> model;
 
@@ -39,6 +41,8 @@ Session open_session(const Config& config, const Note& note);
 // The same for a run, with the weights of a checkpoint ("" = best_pearson where there is one, else
 // last); `device` overrides the run's where it is not empty, `screen` where it is not. Throws Error
 // naming the part that differs when the screen's genes or graph are not those of the checkpoint.
+// The rung is `kernel`, whatever the run was trained on: all give the same numbers, and this one
+// needs no store.
 Session open_run(const Run& run, const std::string& checkpoint, const std::string& device,
                  const fs::path& screen, const Note& note);
 std::string choose_checkpoint(const Run& run, const std::string& asked);

@@ -303,9 +303,10 @@ class Trainer {
       const uint64_t position = in_epoch * uint64_t(options_.accumulate) + i;
       if (position >= loader_.order().batches()) break;
       loader_.order().batch(epoch, position, places);
-      ScreenBatch batch;
+      RungBatch batch;
       loader_.source().fill(places, batch);
-      samples.insert(samples.end(), batch.samples().begin(), batch.samples().end());
+      const auto numbers = batch.samples().samples();
+      samples.insert(samples.end(), numbers.begin(), numbers.end());
     }
     const fs::path file = run_.path() / "bad_batch.json";
     Json details = {
@@ -336,7 +337,7 @@ class Trainer {
   TrainListener& listener_;
   Optimiser optimiser_;
   Stepper stepper_;
-  Loader<ScreenSource> loader_;
+  Loader<RungSource> loader_;
   BatchFeed feed_;
   uint64_t steps_per_epoch_;
   std::optional<EventWriter> events_;

@@ -2,20 +2,21 @@
 
 namespace lacuna {
 
-ScreenSource training_source(const Session& session) {
+RungSource training_source(const Session& session) {
   ScreenSourceOptions options{.selection = session.samples(Part::train)};
   const std::string& column = session.config.train.weight_column;
   if (!column.empty()) {
     check_weights(session.screen.samples(), column);
     options.columns = {column};
   }
-  return ScreenSource(session.screen.samples(), session.screen.graph().genes().size(), options);
+  return RungSource(session.screen, session.masks, uint64_t(session.config.train.batch), options);
 }
 
 LoaderSettings training_order(const Session& session) {
   const TrainOptions& options = session.config.train;
   return {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
-          .threads = int(options.threads)};
+          .threads = int(options.threads),
+          .prefetch = session.masks.prefetch()};
 }
 
 FeedOptions training_feed(const Session& session) {

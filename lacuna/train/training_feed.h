@@ -7,7 +7,7 @@
 namespace lacuna {
 
 // The samples of the split's training part, with their weights where the config names a column.
-ScreenSource training_source(const Session& session);
+RungSource training_source(const Session& session);
 LoaderSettings training_order(const Session& session);
 FeedOptions training_feed(const Session& session);
 

@@ -1,0 +1,277 @@
+#include "lacuna/train/criteria.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
+#include "lacuna/core/text.h"
+#include "lacuna/load/mask_store.h"
+#include "lacuna/load/prepare_masks.h"
+#include "lacuna/nn/gene_graph.h"
+#include "lacuna/screen/split.h"
+#include "lacuna/store/safetensors.h"
+#include "lacuna/train/measure_rung.h"
+#include "lacuna/train/measure_step.h"
+#include "lacuna/train/run.h"
+#include "lacuna/train/trainer.h"
+
+namespace lacuna {
+namespace {
+
+constexpr double kStepsAsked = 10;       // a second, of a GPU
+constexpr double kWithin = 1e-6;         // of predictions
+constexpr double kMemoryAsked = 50e6;    // bytes
+constexpr uint64_t kWarmSteps = 5;       // on a GPU; libraries choose, the step is recorded
+constexpr uint64_t kWarmStepsOnCpu = 1;  // where a step may take seconds
+
+class Criteria {
+ public:
+  Criteria(const Screen& screen, const CriteriaSettings& settings, const Note& note,
+           Progress& progress)
+      : settings_(settings),
+        note_(note),
+        progress_(progress),
+        slice_(write_slice(screen)),
+        config_(criteria_config(slice_.path(), settings)),
+        device_(choose_device(config_.train.device, note)) {}
+
+  std::vector<Criterion> check() {
+    measure_rungs();
+    return {masks(), speed(), predictions(), memory(), whole_run(), same_numbers()};
+  }
+
+ private:
+  // The first samples, with a split that has all three parts.
+  Screen write_slice(const Screen& screen) const {
+    const uint64_t count = std::min(settings_.samples, screen.samples().size());
+    std::vector<uint64_t> chosen(count);
+    for (uint64_t s = 0; s < count; ++s) chosen[s] = s;
+    const Samples samples = take_samples(screen.samples(), chosen);
+    const Screen slice =
+        write_screen(settings_.folder / "slice",
+                     {screen.graph(), samples, {}, {{"command", "lacuna bench criteria"}}});
+    add_split(slice.path(), draw_split(slice, "random", {.seed = 1}));
+    return Screen::open(slice.path());
+  }
+
+  bool has_gpu() const { return device_.is_cuda(); }
+
+  // ---- training on every rung, which three of the questions are about
+  void measure_rungs() {
+    progress_.begin("training on every rung", all_rungs().size(), "rungs");
+    for (const Rung rung : all_rungs()) {
+      const fs::path store = settings_.folder / "store";
+      Config config = config_;
+      config.rung = rung;
+      if (is_stored(rung)) {
+        prepare_masks(slice_, form_of_disk_rung(name(rung)), store, {});
+        config.store = store;
+      }
+      config.train.precision = "f32";
+      trained_[rung] = measure_rung(config, warm_steps(), settings_.steps, settings_.batch, note_);
+      if (has_gpu()) {  // speed and memory are asked in the precision that one trains in there
+        config.train.precision = config_.train.precision;
+        const auto predicted = std::move(trained_[rung].predicted);
+        trained_[rung] = measure_rung(config, warm_steps(), settings_.steps, 0, note_);
+        trained_[rung].predicted = predicted;
+      }
+      fs::remove_all(store);
+      progress_.advance(trained_.size());
+    }
+    progress_.end();
+  }
+
+  uint64_t warm_steps() const { return has_gpu() ? kWarmSteps : kWarmStepsOnCpu; }
+
+  // ---- 1
+  Criterion masks() const {
+    Criterion result = {1, "masks made on the GPU equal the CPU's bit for bit", {}, {}};
+    if (!has_gpu()) return without_gpu(result);
+    const HeteroGraph& graph = slice_.graph();
+    const RemovalRules rules(graph);
+    const MaskLayout layout(rules, MaskForm::u8);
+    const MaskTable table(rules, layout);
+    const GeneGraph on_gpu(graph, device_, nullptr, /*makes_masks=*/true);
+    std::vector<int32_t> removed, ptr = {0};
+    Random random(slice_.samples().size());
+    for (uint64_t b = 0; b < settings_.batch; ++b) {  // from the wild type to half of all genes
+      const uint64_t most = b == 1 ? graph.genes().size() / 2 : b % 9;
+      for (uint64_t i = 0; i < most; ++i)
+        removed.push_back(int32_t(random.below(graph.genes().size())));
+      ptr.push_back(int32_t(removed.size()));
+    }
+    std::vector<uint8_t> expected(settings_.batch * layout.stride());
+    write_masks(layout, table, {removed, ptr}, expected.data());
+    const ModelInput input = on_gpu.with_masks(to_device(make_input(removed, ptr), device_));
+    const at::Tensor made = input.masks.cpu();
+    const auto* bytes = made.const_data_ptr<uint8_t>();
+    uint64_t differ = 0;
+    for (uint64_t i = 0; i < expected.size(); ++i) differ += bytes[i] != expected[i];
+    result.verdict = differ == 0 ? Verdict::pass : Verdict::fail;
+    result.figure =
+        fmt::format("{} of {} bytes differ, {} samples that remove 0 to {} genes", differ,
+                    with_commas(expected.size()), settings_.batch, graph.genes().size() / 2);
+    return result;
+  }
+
+  // ---- 2
+  Criterion speed() const {
+    Criterion result = {
+        2, "training is faster than the usual form, and 10 steps a second on a GPU", {}, {}};
+    const double ms = trained_.at(Rung::kernel).ms;
+    const bool is_enough = !has_gpu() || 1000 / ms >= kStepsAsked;
+    result.figure = fmt::format("{:.2f} steps/s at batch {} on rung kernel ({:.1f} ms)", 1000 / ms,
+                                settings_.batch, ms);
+    if (!has_gpu()) result.figure += ", no GPU to ask for 10 of";
+    if (settings_.usual_ms) {
+      const double ratio = *settings_.usual_ms / ms;
+      result.figure +=
+          fmt::format("; usual form {:.1f} ms, {:.1f} times as long", *settings_.usual_ms, ratio);
+      result.verdict = is_enough && ratio > 1 ? Verdict::pass : Verdict::fail;
+    } else {
+      result.figure += "; usual form left out: " + settings_.without_usual;
+      result.verdict = !is_enough ? Verdict::fail : has_gpu() ? Verdict::pass : Verdict::left_out;
+    }
+    return result;
+  }
+
+  // ---- 3
+  Criterion predictions() const {
+    const auto& reference = trained_.at(Rung::kernel).predicted;
+    double largest = 0;
+    Rung worst = Rung::kernel;
+    for (const auto& [rung, trained] : trained_)
+      for (size_t i = 0; i < reference.size(); ++i) {
+        const double difference = std::abs(double(trained.predicted[i]) - double(reference[i]));
+        if (difference > largest || std::isnan(difference)) largest = difference, worst = rung;
+      }
+    const uint64_t steps = warm_steps() + settings_.steps;
+    return {3, "predictions of all rungs within 1e-6",
+            largest <= kWithin ? Verdict::pass : Verdict::fail,
+            fmt::format(
+                "{} after {} steps in f32, {} samples{}",
+                largest == 0 ? "all bits equal" : fmt::format("largest difference {:.1e}", largest),
+                steps, settings_.batch, largest == 0 ? "" : fmt::format(" ({})", name(worst)))};
+  }
+
+  // ---- 4
+  Criterion memory() const {
+    Criterion result = {4, "a rung needs under 50 MB on the GPU beyond the model", {}, {}};
+    if (!has_gpu()) return without_gpu(result);
+    const uint64_t batches[] = {settings_.batch};
+    const double model = double(measure_steps(config_, batches, 1, {}, note_).at(0).peak_bytes);
+    const RemovalRules rules(slice_.graph());
+    const double masks = double((settings_.batch + 1) * MaskLayout(rules, MaskForm::u8).stride());
+    result.verdict = Verdict::pass;
+    for (const Rung rung : {Rung::kernel, Rung::device, Rung::worker}) {
+      double beyond = double(trained_.at(rung).device_bytes) - model;
+      if (rung != Rung::kernel) beyond -= masks;
+      result.figure +=
+          fmt::format("{}{} {:.1f} MB{}", result.figure.empty() ? "" : ", ", name(rung),
+                      beyond / 1e6, rung == Rung::kernel ? "" : " beyond the masks of a batch");
+      // Rungs that send masks hold those of the batches on their way, too: told, not judged.
+      if (rung != Rung::worker && beyond >= kMemoryAsked) result.verdict = Verdict::fail;
+    }
+    result.figure +=
+        fmt::format("; model {:.0f} MB, masks of a batch {:.0f} MB", model / 1e6, masks / 1e6);
+    return result;
+  }
+
+  // ---- 5 and 6
+  Criterion whole_run() {
+    Criterion result = {5, "a full run ends without error", {}, {}};
+    try {
+      first_ = run("first");
+      result.verdict = Verdict::pass;
+      result.figure = fmt::format("{} samples, {} epochs, evaluated", slice_.samples().size(),
+                                  config_.train.epochs);
+    } catch (const Error& error) {
+      result.verdict = Verdict::fail;
+      result.figure = error.what();
+    }
+    return result;
+  }
+
+  Criterion same_numbers() {
+    Criterion result = {6, "two runs with one seed give the same numbers", {}, {}};
+    if (first_.arrays.empty()) {
+      result.figure = "the first run failed";
+      return result;
+    }
+    const Safetensors second = run("second");
+    uint64_t values = 0, differ = 0;
+    for (const auto& [key, array] : first_.arrays) {
+      const auto a = array.bytes(), b = second.arrays.at(key).bytes();
+      if (array.dtype() != DType::f32) continue;
+      values += a.size() / 4;
+      for (size_t i = 0; i < a.size(); i += 4) differ += std::memcmp(&a[i], &b[i], 4) != 0;
+    }
+    result.verdict = differ == 0 ? Verdict::pass : Verdict::fail;
+    result.figure = fmt::format("{} of {} weights and optimiser values differ", with_commas(differ),
+                                with_commas(values));
+    return result;
+  }
+
+  Safetensors run(const char* what) {
+    TrainListener nobody;
+    const fs::path out = settings_.folder / what;
+    progress_.begin(fmt::format("training, {} run", what), 1, "runs");
+    train(config_, {.out = out, .command = "lacuna bench criteria"}, nobody);
+    progress_.end();
+    return read_safetensors(Run::open(out).checkpoint("last"));
+  }
+
+  static Criterion without_gpu(Criterion criterion) {
+    criterion.figure = "there is no GPU here";
+    return criterion;
+  }
+
+  const CriteriaSettings& settings_;
+  const Note& note_;
+  Progress& progress_;
+  Screen slice_;
+  Config config_;
+  at::Device device_;
+  std::map<Rung, RungTraining> trained_;
+  Safetensors first_;
+};
+
+}  // namespace
+
+std::string_view name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass:
+      return "pass";
+    case Verdict::fail:
+      return "FAIL";
+    case Verdict::left_out:
+      break;
+  }
+  return "left out";
+}
+
+Config criteria_config(const fs::path& screen, const CriteriaSettings& settings) {
+  const std::string text = fmt::format(
+      "screen: slice\n"
+      "model: {{name: hetero_gin, width: 64, layers: 3, output: global, dropout: 0}}\n"
+      "train: {{epochs: 1, batch: {}, precision: {}}}\n"
+      "evaluate: {{bootstrap: 100}}\n",
+      settings.batch, at::getNumGPUs() > 0 ? "bf16" : "f32");
+  Config config = parse_config(text, settings.settings);
+  config.screen = screen;
+  config.resolved["screen"] = screen.string();
+  return config;
+}
+
+std::vector<Criterion> check_criteria(const Screen& screen, const CriteriaSettings& settings,
+                                      const Note& note, Progress& progress) {
+  return Criteria(screen, settings, note, progress).check();
+}
+
+}  // namespace lacuna

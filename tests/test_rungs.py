@@ -1,0 +1,116 @@
+"""A run on every rung of the ladder: the same weights, the same predictions, bit for bit."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from checkpoint_files import tensors
+from program import lacuna, succeed
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
+
+DISK = ["disk:u8", "disk:bits", "disk:bf16", "disk:positions"]
+RUNGS = [*DISK, "ram:u8", "ram:bits", "worker", "device", "kernel"]
+SETTINGS = {
+    "split": "random", "model.width": 8, "model.layers": 3, "model.dropout": 0.1, "train.epochs": 2, "train.batch": 7,
+    "train.lr": 3e-3, "train.warmup_steps": 5, "train.log_every": 1, "evaluate.baselines": "false", "evaluate.bootstrap": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rungs")
+    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 2)
+    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    for rung in DISK:
+        succeed("prepare", folder / "screen", "--rung", rung, "--out", store(folder, rung))
+    (folder / "empty.yaml").write_text("{}\n")
+    return folder
+
+
+def store(folder, rung):
+    return folder / rung.replace(":", "-")
+
+
+def words(folder, rung, **settings):
+    settings = {**SETTINGS, "screen": folder / "screen", "rung": rung, **settings}
+    if rung in DISK:
+        settings.setdefault("store", store(folder, rung))
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def train(folder, rung, name, **settings):
+    succeed("train", folder / "empty.yaml", "--out", folder / name, *words(folder, rung, **settings))
+    return folder / name
+
+
+def outcome(run):
+    weights = tensors(run / "checkpoints/last.safetensors")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = [(line["loss"], line["grad_norm"]) for line in lines if line["kind"] == "step"]
+    validation = [line["validation"] for line in lines if line["kind"] == "epoch"]
+    return weights, losses, validation
+
+
+@pytest.fixture(scope="module")
+def on_kernel(folder):
+    return outcome(train(folder, "kernel", "run-kernel"))
+
+
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "kernel"])
+def test_every_rung_trains_to_the_same_bits(folder, on_kernel, rung):
+    weights, losses, validation = outcome(train(folder, rung, "run-" + rung.replace(":", "-")))
+    assert losses == on_kernel[1] and len(losses) > 20
+    assert validation == on_kernel[2]
+    assert weights.keys() == on_kernel[0].keys()
+    for name, array in weights.items():
+        np.testing.assert_array_equal(array, on_kernel[0][name], err_msg=name)
+
+
+@pytest.mark.parametrize("setting", [{"model.norm": "batch_graph"}, {"model.savings": "false"}, {"model.metabolism": "true"}])
+def test_also_where_the_wild_type_is_computed_apart(folder, setting):
+    runs = [train(folder, rung, f"apart-{rung}-{next(iter(setting))}", **{"train.epochs": 1, **setting})
+            for rung in ("kernel", "worker", "device")]
+    losses = [outcome(run)[1] for run in runs]
+    assert losses[0] == losses[1] == losses[2]
+
+
+def test_masks_of_a_shuffled_graph_are_its_own(folder):
+    runs = [train(folder, rung, f"shuffled-{rung}", graph="shuffled", **{"train.epochs": 1}) for rung in ("kernel", "worker")]
+    assert outcome(runs[0])[1] == outcome(runs[1])[1]
+    result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused",
+                    *words(folder, "disk:u8", graph="shuffled"))
+    assert result.returncode == 1 and "other edges" in result.stderr and "worker" in result.stderr
+
+
+def test_a_run_is_used_without_its_store(folder):
+    run = train(folder, "disk:u8", "moved", **{"train.epochs": 1})
+    before = (run / "evaluation.json").read_text()
+    os.rename(store(folder, "disk:u8"), folder / "away")
+    try:
+        succeed("evaluate", run)
+    finally:
+        os.rename(folder / "away", store(folder, "disk:u8"))
+    assert json.loads((run / "evaluation.json").read_text())["parts"] == json.loads(before)["parts"]
+
+
+def test_a_rung_without_its_store_says_how_to_make_one(folder):
+    for settings, said in [({"store": ""}, "needs a store"), ({"store": folder / "nowhere"}, "no store"),
+                           ({"store": store(folder, "disk:bits")}, "disk:bits")]:
+        result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused", *words(folder, "disk:u8", **settings))
+        assert result.returncode == 1 and said in result.stderr and "lacuna prepare" in result.stderr, result.stderr
+    result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused", *words(folder, "paper"))
+    assert result.returncode == 1 and "disk:positions" in result.stderr
+    assert not (folder / "refused").exists()
+
+
+def test_profile_shows_where_masks_are_made(folder):
+    def ms(rung):
+        out = folder / f"profile-{rung}"
+        succeed("profile", folder / "empty.yaml", "--steps", 5, "--out", out, *words(folder, rung))
+        profile = json.loads((out / "profile.json").read_text())
+        return {entry["category"]: entry["ms"] for entry in profile["cpu"]}
+
+    assert ms("device")["masks"] > 0
+    assert ms("kernel")["masks"] == ms("worker")["masks"] == 0

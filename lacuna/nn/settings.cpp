@@ -55,7 +55,10 @@ T Settings::read(const char* key, const char* wanted) const {
   }
 }
 
-std::string Settings::text(const char* key) const { return read<std::string>(key, "a word"); }
+std::string Settings::text(const char* key) const {
+  if (node_[key].IsNull()) return "";  // `key:` and nothing behind it
+  return read<std::string>(key, "a word");
+}
 
 bool Settings::flag(const char* key) const { return read<bool>(key, "true or false"); }
 

@@ -222,7 +222,10 @@ class Criteria {
     TrainListener nobody;
     const fs::path out = settings_.folder / what;
     progress_.begin(fmt::format("training, {} run", what), 1, "runs");
-    train(config_, {.out = out, .command = "lacuna bench criteria"}, nobody);
+    TrainRequest request;
+    request.out = out;
+    request.command = "lacuna bench criteria";
+    train(config_, request, nobody);
     progress_.end();
     return read_safetensors(Run::open(out).checkpoint("last"));
   }

@@ -25,6 +25,7 @@ import argparse
 import importlib.util
 import json
 import multiprocessing
+import os
 import pathlib
 import pickle
 import shutil
@@ -41,6 +42,8 @@ def fail(message):
     print(json.dumps({"error": message}), flush=True)
     raise SystemExit(1)
 
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # on a busy machine torch's threads lose much by spinning
 
 missing = [name for name in ("numpy", "torch", "torch_geometric", "lmdb") if not importlib.util.find_spec(name)]
 if missing:

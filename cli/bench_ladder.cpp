@@ -17,6 +17,8 @@
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/measure_ladder.h"
+#include "lacuna/report/page.h"
+#include "lacuna/report/sections.h"
 
 namespace lacuna::cli {
 namespace {
@@ -37,7 +39,7 @@ Examples:
   lacuna bench ladder demo --peers --python .venv/bin/python)";
 
 struct Arguments {
-  fs::path screen, out = ".", json;
+  fs::path screen, out = ".", json, svg;
   std::vector<std::string> rungs;
   LadderSettings ladder;
   uint64_t samples = 512;
@@ -208,6 +210,9 @@ void run(Arguments arguments) {
   for (const char* way : {"lmdb masks", "lmdb positions"}) print_comparison(ladder, "disk:u8", way);
   for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
   if (!arguments.json.empty()) write_text_atomically(arguments.json, ladder.dump(2) + "\n");
+  if (!arguments.svg.empty())
+    write_text_atomically(
+        arguments.svg, report::standalone(report::ladder_plot(report::ladder_from_json(ladder))));
 }
 
 }  // namespace
@@ -239,6 +244,7 @@ void add_bench_ladder(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--python", arguments->python, "For the peers");
   command->add_option("--json", arguments->json, "File for all of it; `lacuna report` shows it");
+  command->add_option("--svg", arguments->svg, "File for a picture of it");
   command->callback([arguments] { run(*arguments); });
 }
 

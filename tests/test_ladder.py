@@ -4,10 +4,12 @@ import importlib.util
 import json
 import os
 import sys
+import xml.etree.ElementTree
 
 import numpy as np
 import pytest
 from program import ROOT, fail, lacuna, succeed
+from run_files import make_run
 
 RUNGS = ["disk:u8", "disk:bits", "disk:bf16", "disk:positions", "ram:u8", "ram:bits", "worker", "device", "kernel"]
 WAYS = ["PyG", "torch", "lmdb masks", "lmdb positions"]
@@ -69,6 +71,20 @@ def test_chosen_rungs_alone(screen, tmp_path):
     ladder, out = bench(screen, tmp_path, "--rungs", "worker,disk:bits")
     assert [rung["rung"] for rung in ladder["rungs"]] == ["worker", "disk:bits"]
     assert "the first 60 of 100 samples" in out
+
+
+def test_the_picture_and_the_report_show_it(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    succeed("bench", "ladder", screen, *QUICK, "--rungs", "worker,kernel", "--out", tmp_path,
+            "--json", run / "ladder.json", "--svg", tmp_path / "ladder.svg")  # fmt: skip
+    picture = xml.etree.ElementTree.parse(tmp_path / "ladder.svg").getroot()  # a file of its own: it has its namespace
+    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert "worker" in words and "kernel" in words and "samples a second" in words
+    succeed("report", run, "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    section = page[page.index('<section id="ladder">') :]
+    machine = json.loads((run / "ladder.json").read_text())["machine"]
+    assert machine in section and "60 samples, batch 7" in section and "<td>kernel</td>" in section
 
 
 def test_errors_name_the_culprit(screen, tmp_path):

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lacuna/core/error.h"
 #include "lacuna/report/html.h"
 
 namespace lacuna::report {
@@ -64,18 +65,6 @@ figure{margin:12px 0;padding:14px 16px 10px;background:var(--card);border:1px so
 figcaption{font-weight:600;font-size:14.5px;margin-bottom:6px;overflow-wrap:anywhere}
 svg.plot{display:block;width:100%;height:auto}
 svg.plot.wide{min-width:640px}
-svg text{font-size:12px;fill:var(--pale)}
-svg text.tm{text-anchor:middle}svg text.te{text-anchor:end}
-svg text.b{fill:var(--fg);font-weight:600}
-svg text.halo{paint-order:stroke;stroke:var(--card);stroke-width:5px}
-svg .axis{stroke:var(--pale);stroke-width:1;opacity:.7}
-svg .grid{stroke:var(--grid);stroke-width:1}
-svg .guide{stroke:var(--fg);stroke-width:1;stroke-dasharray:4 4;opacity:.45;fill:none;
- pointer-events:none}
-svg .hit{fill:transparent}
-svg .hollow{fill:var(--card)}
-svg .wide{stroke-width:2}
-svg .bar:hover{opacity:.75}
 .line path{fill:none;stroke-width:1.7;stroke-linejoin:round}
 .legend{display:flex;flex-wrap:wrap;gap:2px 16px;font-size:12.5px;color:var(--pale);margin:4px 0}
 .legend span{display:inline-flex;align-items:center;gap:6px;overflow-wrap:anywhere}
@@ -108,6 +97,21 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 #tip[hidden]{display:none}
 #tip svg{margin-right:6px}
 @media print{header button,nav,.copy{display:none}figure,details{break-inside:avoid}}
+)css";
+
+constexpr const char* kDrawings = R"css(
+svg text{font-size:12px;fill:var(--pale)}
+svg text.tm{text-anchor:middle}svg text.te{text-anchor:end}
+svg text.b{fill:var(--fg);font-weight:600}
+svg text.halo{paint-order:stroke;stroke:var(--card);stroke-width:5px}
+svg .axis{stroke:var(--pale);stroke-width:1;opacity:.7}
+svg .grid{stroke:var(--grid);stroke-width:1}
+svg .guide{stroke:var(--fg);stroke-width:1;stroke-dasharray:4 4;opacity:.45;fill:none;
+ pointer-events:none}
+svg .hit{fill:transparent}
+svg .hollow{fill:var(--card)}
+svg .wide{stroke-width:2}
+svg .bar:hover{opacity:.75}
 )css";
 
 constexpr const char* kScript = R"js(
@@ -266,8 +270,8 @@ std::string style() {
       ":root{{color-scheme:light;{0}}}\n"
       "@media (prefers-color-scheme:dark){{:root{{color-scheme:dark;{1}}}}}\n"
       ":root[data-theme=light]{{color-scheme:light;{0}}}\n"
-      ":root[data-theme=dark]{{color-scheme:dark;{1}}}\n{2}{3}\n",
-      kLight, kDark, kStyle, colour_classes());
+      ":root[data-theme=dark]{{color-scheme:dark;{1}}}\n{2}{3}{4}\n",
+      kLight, kDark, kStyle, kDrawings, colour_classes());
 }
 
 }  // namespace
@@ -293,6 +297,17 @@ std::string page(std::string_view title, std::string_view subtitle, std::string_
                    "</main>\n<div id=\"tip\" hidden></div>\n<script>{}</script>\n</body>\n"
                    "</html>\n",
                    kScript);
+}
+
+std::string standalone(const std::string& svg) {
+  const size_t inside = svg.find('>') + 1;
+  LACUNA_ASSERT(svg.starts_with("<svg ") && inside > 0);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" {}\n<style>:root{{{}}}\n"
+      "@media (prefers-color-scheme:dark){{:root{{{}}}}}\n"
+      "svg text{{font-family:system-ui,sans-serif}}{}{}</style>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"var(--card)\"/>{}",
+      svg.substr(5, inside - 5), kLight, kDark, kDrawings, colour_classes(), svg.substr(inside));
 }
 
 }  // namespace lacuna::report

@@ -17,4 +17,7 @@ struct PageSection {
 std::string page(std::string_view title, std::string_view subtitle, std::string_view lead,
                  const std::vector<PageSection>& sections);
 
+// A plot as a file of its own, in the colours of the page, light or dark as its viewer likes.
+std::string standalone(const std::string& svg);
+
 }  // namespace lacuna::report

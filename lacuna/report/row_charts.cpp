@@ -66,7 +66,7 @@ std::string panel_of(const ForestPlot& plot, size_t panel, double from, double t
     const Estimate& estimate = plot.rows[r].estimates[panel];
     const double y = kTop + (double(r) + 0.5) * kRow;
     if (!std::isfinite(estimate.value)) {
-      out += text_at(from + 6, y + 4, "ts halo", "not defined");
+      out += text_at(from + 6, y + 4, "ts halo", plot.missing);
       continue;
     }
     if (plot.rows[r].is_strong && strong_once)

@@ -20,7 +20,8 @@ struct ForestRow {
 struct ForestPlot {
   std::vector<std::string> panels;
   std::vector<ForestRow> rows;
-  bool is_log = false;  // where all values are above zero
+  bool is_log = false;                  // where all values are above zero
+  std::string missing = "not defined";  // stands where a value is not finite
 };
 std::string forest_plot(const ForestPlot& plot);
 

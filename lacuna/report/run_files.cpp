@@ -192,31 +192,27 @@ Profile read_profile(const fs::path& file) {
           .gpu = read_profile_entries(json, "gpu")};
 }
 
+LadderRow read_ladder_row(const Json& row, const char* name) {
+  LadderRow result = {.name = row.at(name).get<std::string>(),
+                      .samples_per_s = number_of(row, "samples_per_s"),
+                      .ms_per_batch = number_of(row, "ms_per_batch"),
+                      .read_ms_per_batch = number_of(row, "read_ms_per_batch"),
+                      .planned_ms_per_batch = number_of(row, "planned_ms_per_batch"),
+                      .train_steps_per_s = number_of(row, "train_steps_per_s"),
+                      .stored_bytes_per_sample = number_of(row, "stored_bytes_per_sample"),
+                      .moved_bytes_per_sample = number_of(row, "moved_bytes_per_sample"),
+                      .host_peak_bytes = number_of(row, "host_peak_bytes"),
+                      .device_peak_bytes = number_of(row, "device_peak_bytes"),
+                      .is_exact = {},
+                      .left_out = text_of(row, "left_out")};
+  if (row.contains("exact")) result.is_exact = row.at("exact").get<bool>();
+  return result;
+}
+
 Ladder read_ladder(const fs::path& file) {
   const Json json = parse_file(file);
   check_format(file, json, "lacuna.ladder");
-  Ladder ladder = {.machine = text_of(json, "machine"),
-                   .samples = count_of(json, "samples"),
-                   .batch = count_of(json, "batch"),
-                   .rungs = {},
-                   .peers = {}};
-  for (const auto& rung : json.at("rungs"))
-    ladder.rungs.push_back({.rung = rung.at("rung").get<std::string>(),
-                            .samples_per_s = number_of(rung, "samples_per_s"),
-                            .ms_per_batch = number_of(rung, "ms_per_batch"),
-                            .planned_ms_per_batch = number_of(rung, "planned_ms_per_batch"),
-                            .train_steps_per_s = number_of(rung, "train_steps_per_s"),
-                            .stored_bytes_per_sample = number_of(rung, "stored_bytes_per_sample"),
-                            .moved_bytes_per_sample = number_of(rung, "moved_bytes_per_sample"),
-                            .host_peak_bytes = number_of(rung, "host_peak_bytes"),
-                            .device_peak_bytes = number_of(rung, "device_peak_bytes"),
-                            .is_exact = rung.value("exact", false)});
-  if (!json.contains("peers")) return ladder;
-  for (const auto& peer : json.at("peers"))
-    ladder.peers.push_back({.name = peer.at("name").get<std::string>(),
-                            .samples_per_s = number_of(peer, "samples_per_s"),
-                            .ms_per_batch = number_of(peer, "ms_per_batch")});
-  return ladder;
+  return ladder_from_json(json);
 }
 
 // ---- predictions
@@ -295,6 +291,20 @@ std::string long_name(const fs::path& path, size_t parts) {
 }
 
 }  // namespace
+
+Ladder ladder_from_json(const Json& json) {
+  Ladder ladder = {.machine = text_of(json, "machine"),
+                   .date = text_of(json, "date"),
+                   .load = number_of(json, "load"),
+                   .samples = count_of(json, "samples"),
+                   .batch = count_of(json, "batch"),
+                   .rungs = {},
+                   .peers = {}};
+  for (const Json& rung : json.at("rungs")) ladder.rungs.push_back(read_ladder_row(rung, "rung"));
+  if (!json.contains("peers")) return ladder;
+  for (const Json& peer : json.at("peers")) ladder.peers.push_back(read_ladder_row(peer, "name"));
+  return ladder;
+}
 
 double Predictions::predicted_at(uint64_t row, uint64_t label) const {
   return double(predicted.as<float>()[row * label_count + label]);

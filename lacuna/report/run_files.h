@@ -94,24 +94,24 @@ struct Profile {
   std::vector<ProfileEntry> cpu, gpu;
 };
 
-struct LadderRung {
-  std::string rung;
-  double samples_per_s = kNotDefined, ms_per_batch = kNotDefined,
+// A rung, or a peer that did the same work in another way.
+struct LadderRow {
+  std::string name;
+  double samples_per_s = kNotDefined, ms_per_batch = kNotDefined, read_ms_per_batch = kNotDefined,
          planned_ms_per_batch = kNotDefined, train_steps_per_s = kNotDefined;
   double stored_bytes_per_sample = kNotDefined, moved_bytes_per_sample = kNotDefined,
          host_peak_bytes = kNotDefined, device_peak_bytes = kNotDefined;
-  bool is_exact = false;
-};
-struct LadderPeer {
-  std::string name;
-  double samples_per_s = kNotDefined, ms_per_batch = kNotDefined;
+  std::optional<bool> is_exact;
+  std::string left_out;  // why a peer was not measured
 };
 struct Ladder {
-  std::string machine;
+  std::string machine, date;
+  double load = kNotDefined;  // of the machine when it began
   uint64_t samples = 0, batch = 0;
-  std::vector<LadderRung> rungs;
-  std::vector<LadderPeer> peers;
+  std::vector<LadderRow> rungs, peers;
 };
+// From what `lacuna bench ladder` writes; throws Json::exception where it is not right.
+Ladder ladder_from_json(const Json& json);
 
 // ---- all of a run
 

@@ -32,12 +32,6 @@ Cell optional_number(double value) { return {std::isfinite(value) ? number(value
 Cell optional_share(double value) {
   return {std::isfinite(value) ? fmt::format("{:.1f}%", 100 * value) : "", true};
 }
-Cell optional_bytes(double value) {
-  return {std::isfinite(value) && value >= 0 ? format_bytes(uint64_t(value)) : "", true};
-}
-Cell optional_rate(double value) {
-  return {std::isfinite(value) && value > 0 ? format_rate(value) : "", true};
-}
 
 }  // namespace
 
@@ -74,48 +68,6 @@ std::string profile_section(const Run& run) {
   out += figure("Where the time of a training step goes",
                 bar_chart(chart) + (has_gpu ? legend({{"CPU", 0}, {"GPU", 1}}) : ""));
   return out + table(head, rows);
-}
-
-std::string ladder_section(const Run& run) {
-  if (!run.ladder) return "";
-  const Ladder& ladder = *run.ladder;
-  std::vector<ForestRow> dots;
-  std::vector<TableRow> rows;
-  const auto add_dot = [&](const std::string& name, double rate, int colour) {
-    dots.push_back({name, {{rate, kNotDefined, kNotDefined}}, colour, colour == 0});
-  };
-  for (const auto& rung : ladder.rungs) {
-    add_dot(rung.rung, rung.samples_per_s, 0);
-    rows.push_back(
-        {.cells = {
-             text_cell(rung.rung), optional_rate(rung.samples_per_s),
-             optional_number(rung.ms_per_batch), optional_number(rung.planned_ms_per_batch),
-             optional_rate(rung.train_steps_per_s), optional_bytes(rung.stored_bytes_per_sample),
-             optional_bytes(rung.moved_bytes_per_sample), optional_bytes(rung.host_peak_bytes),
-             optional_bytes(rung.device_peak_bytes), text_cell(rung.is_exact ? "yes" : "no")}});
-  }
-  for (const auto& peer : ladder.peers) {
-    add_dot(peer.name, peer.samples_per_s, 1);
-    rows.push_back({.cells = {text_cell(peer.name),
-                              optional_rate(peer.samples_per_s),
-                              optional_number(peer.ms_per_batch),
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              text_cell("")}});
-  }
-  std::string out = note(fmt::format("{}; {} samples, batch {}.", ladder.machine,
-                                     with_commas(ladder.samples), with_commas(ladder.batch)));
-  if (rows.empty()) return out + note("The ladder has no rungs.");
-  out += figure(
-      "Samples a second, by rung", forest_plot({{"samples a second (logarithmic)"}, dots, true}),
-      ladder.peers.empty() ? "" : "Filled: rungs. Open: peers, measured in the same run.");
-  return out + table({"rung", "samples/s", "ms/batch", "planned ms/batch", "training steps/s",
-                      "stored/sample", "moved/sample", "host peak", "device peak", "exact"},
-                     rows);
 }
 
 std::string config_section(const Run& run) {

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/text.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+// What was not measured is an empty cell.
+Cell milliseconds(double value) { return {std::isfinite(value) ? number(value) : "", true}; }
+Cell rate(double value) {
+  return {std::isfinite(value) && value > 0 ? format_rate(value) : "", true};
+}
+Cell bytes(double value) {
+  return {std::isfinite(value) && value >= 0 ? format_bytes(uint64_t(value)) : "", true};
+}
+
+bool is_measured(const std::vector<LadderRow>& rows, double LadderRow::*figure) {
+  return std::ranges::any_of(rows, [&](const LadderRow& row) { return row.*figure > 0; });
+}
+
+TableRow table_row(const LadderRow& row) {
+  const std::string exact = row.is_exact ? (*row.is_exact ? "yes" : "no") : row.left_out;
+  return {.cells = {text_cell(row.name), rate(row.samples_per_s), milliseconds(row.ms_per_batch),
+                    milliseconds(row.planned_ms_per_batch), milliseconds(row.read_ms_per_batch),
+                    rate(row.train_steps_per_s), bytes(row.stored_bytes_per_sample),
+                    bytes(row.moved_bytes_per_sample), bytes(row.host_peak_bytes),
+                    bytes(row.device_peak_bytes), text_cell(exact)}};
+}
+
+std::string describe(const Ladder& ladder) {
+  std::string words = ladder.machine;
+  if (std::isfinite(ladder.load)) words += fmt::format("; load {:.2f} when it began", ladder.load);
+  if (!ladder.date.empty()) words += "; " + ladder.date;
+  return fmt::format("{}; {} samples, batch {}.", words, with_commas(ladder.samples),
+                     with_commas(ladder.batch));
+}
+
+}  // namespace
+
+std::string ladder_plot(const Ladder& ladder) {
+  const bool has_read = is_measured(ladder.rungs, &LadderRow::read_ms_per_batch);
+  const bool has_training = is_measured(ladder.rungs, &LadderRow::train_steps_per_s);
+  ForestPlot plot = {.panels = {"samples a second"}, .rows = {}, .is_log = true, .missing = ""};
+  if (has_read) plot.panels.push_back("the same, masks read once");
+  if (has_training) plot.panels.push_back("training steps a second");
+  const auto add = [&](const LadderRow& row, bool is_rung) {
+    ForestRow dots = {row.name, {}, is_rung ? 0 : 1, is_rung};
+    const auto dot = [&](double value) {
+      dots.estimates.push_back({value > 0 ? value : kNotDefined, kNotDefined, kNotDefined});
+    };
+    dot(row.samples_per_s);
+    if (has_read) dot(1000 * double(ladder.batch) / row.read_ms_per_batch);
+    if (has_training) dot(row.train_steps_per_s);
+    if (row.left_out.empty()) plot.rows.push_back(std::move(dots));
+  };
+  for (const LadderRow& rung : ladder.rungs) add(rung, true);
+  for (const LadderRow& peer : ladder.peers) add(peer, false);
+  return plot.rows.empty() ? "" : forest_plot(plot);
+}
+
+std::string ladder_section(const Run& run) {
+  if (!run.ladder) return "";
+  const Ladder& ladder = *run.ladder;
+  const std::string plot = ladder_plot(ladder);
+  std::string out = note(describe(ladder));
+  if (plot.empty()) return out + note("The ladder has no rungs.");
+  out +=
+      figure("Every rung, on a logarithmic scale", plot,
+             ladder.peers.empty() ? "" : "Filled: rungs. Open: peers, measured in the same run.");
+  std::vector<TableRow> rows;
+  for (const LadderRow& rung : ladder.rungs) rows.push_back(table_row(rung));
+  for (const LadderRow& peer : ladder.peers) rows.push_back(table_row(peer));
+  return out + table({"rung", "samples/s", "ms/batch", "planned ms/batch", "ms/batch, read",
+                      "training steps/s", "stored/sample", "moved/sample", "host peak",
+                      "device peak", "exact"},
+                     rows);
+}
+
+}  // namespace lacuna::report

@@ -9,12 +9,15 @@ All share the dense parts below. Weights are those of a file that Lacuna wrote, 
 products are in `dtype`. Networks stand in alphabetical order.
 """
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
 FORMS = ("usual", "shared", "compiled")
+warnings.filterwarnings("ignore", message="Sparse")  # that CSR is young, and unchecked
 
 
 # ---- dense parts

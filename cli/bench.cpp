@@ -13,6 +13,7 @@ void add_bench(CLI::App& app) {
   add_bench_loader(*bench);
   add_bench_prepare(*bench);
 #if LACUNA_HAVE_TORCH
+  add_bench_criteria(*bench);
   add_bench_step(*bench);
 #endif
 }

@@ -1,6 +1,5 @@
 // `lacuna bench ladder`: every rung on this machine, side by side.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "cli/peers.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/measure_ladder.h"
 #include "lacuna/report/page.h"
@@ -46,29 +46,6 @@ struct Arguments {
   bool peers = false;
   double peer_seconds = 4;
   std::string python;
-};
-
-// A folder of our own, gone at the end with all that lies in it.
-class Workshop {
- public:
-  explicit Workshop(const fs::path& where)
-      : path_(where / fmt::format("lacuna-ladder-{}", ::getpid())) {
-    std::error_code error;
-    if (!fs::create_directory(path_, error))
-      throw Error("{}: cannot create: {}; name another folder with --out", path_.string(),
-                  error.message());
-  }
-  ~Workshop() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 std::string today() {
@@ -181,7 +158,7 @@ void run(Arguments arguments) {
     arguments.ladder.rungs.push_back(rung_from_name(rung));
   const double load = load_average();
   const Screen screen = Screen::open(arguments.screen);
-  const Workshop workshop(arguments.out);
+  const Workshop workshop(arguments.out, "ladder");
   const Screen slice = write_slice(screen, workshop.path() / "slice", arguments.samples);
   arguments.ladder.folder = workshop.path();
   arguments.ladder.stop = &stop_on_signals();

@@ -11,7 +11,7 @@ inline constexpr int kResumeMe = 75;
 // From now on these signals set the flag. A second SIGINT ends the process at once.
 const std::atomic<bool>& stop_on_signals();
 
-// Ends the program with kResumeMe after the subcommand has returned.
+// What the program returns after the subcommand has ended: kResumeMe, or 1 for "no".
 void set_exit_code(int code);
 int exit_code();
 

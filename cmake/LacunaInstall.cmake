@@ -26,7 +26,9 @@ if(TARGET lacuna_torch)
   install(FILES cmake/FindLacunaTorch.cmake DESTINATION ${package_dir})
 endif()
 install(TARGETS lacuna_program)
-install(FILES bench/ladder_peers.py DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)  # for `lacuna bench ladder`
+# What `lacuna bench ladder` and `lacuna bench criteria` compare with.
+install(FILES bench/ladder_peers.py bench/step.py bench/step_opponents.py
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)
 
 configure_package_config_file(cmake/lacunaConfig.cmake.in ${CMAKE_BINARY_DIR}/lacunaConfig.cmake
                               INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)

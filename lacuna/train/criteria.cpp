@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
@@ -30,15 +31,20 @@ constexpr double kMemoryAsked = 50e6;    // bytes
 constexpr uint64_t kWarmSteps = 5;       // on a GPU; libraries choose, the step is recorded
 constexpr uint64_t kWarmStepsOnCpu = 1;  // where a step may take seconds
 
+// Not answered yet.
+Criterion ask(int number, const char* question) {
+  return {number, question, Verdict::left_out, ""};
+}
+
 class Criteria {
  public:
-  Criteria(const Screen& screen, const CriteriaSettings& settings, const Note& note,
+  Criteria(const Screen& slice, const CriteriaSettings& settings, const Note& note,
            Progress& progress)
       : settings_(settings),
         note_(note),
         progress_(progress),
-        slice_(write_slice(screen)),
-        config_(criteria_config(slice_.path(), settings)),
+        slice_(slice),
+        config_(criteria_config(slice.path(), settings)),
         device_(choose_device(config_.train.device, note)) {}
 
   std::vector<Criterion> check() {
@@ -47,25 +53,13 @@ class Criteria {
   }
 
  private:
-  // The first samples, with a split that has all three parts.
-  Screen write_slice(const Screen& screen) const {
-    const uint64_t count = std::min(settings_.samples, screen.samples().size());
-    std::vector<uint64_t> chosen(count);
-    for (uint64_t s = 0; s < count; ++s) chosen[s] = s;
-    const Samples samples = take_samples(screen.samples(), chosen);
-    const Screen slice =
-        write_screen(settings_.folder / "slice",
-                     {screen.graph(), samples, {}, {{"command", "lacuna bench criteria"}}});
-    add_split(slice.path(), draw_split(slice, "random", {.seed = 1}));
-    return Screen::open(slice.path());
-  }
-
   bool has_gpu() const { return device_.is_cuda(); }
 
   // ---- training on every rung, which three of the questions are about
   void measure_rungs() {
     progress_.begin("training on every rung", all_rungs().size(), "rungs");
     for (const Rung rung : all_rungs()) {
+      check_stop();
       const fs::path store = settings_.folder / "store";
       Config config = config_;
       config.rung = rung;
@@ -87,11 +81,14 @@ class Criteria {
     progress_.end();
   }
 
+  void check_stop() const {
+    if (settings_.stop && settings_.stop->load()) throw Error("stopped");
+  }
   uint64_t warm_steps() const { return has_gpu() ? kWarmSteps : kWarmStepsOnCpu; }
 
   // ---- 1
   Criterion masks() const {
-    Criterion result = {1, "masks made on the GPU equal the CPU's bit for bit", {}, {}};
+    Criterion result = ask(1, "masks made on the GPU equal the CPU's bit for bit");
     if (!has_gpu()) return without_gpu(result);
     const HeteroGraph& graph = slice_.graph();
     const RemovalRules rules(graph);
@@ -122,8 +119,8 @@ class Criteria {
 
   // ---- 2
   Criterion speed() const {
-    Criterion result = {
-        2, "training is faster than the usual form, and 10 steps a second on a GPU", {}, {}};
+    Criterion result =
+        ask(2, "training is faster than the usual form, and 10 steps a second on a GPU");
     const double ms = trained_.at(Rung::kernel).ms;
     const bool is_enough = !has_gpu() || 1000 / ms >= kStepsAsked;
     result.figure = fmt::format("{:.2f} steps/s at batch {} on rung kernel ({:.1f} ms)", 1000 / ms,
@@ -162,7 +159,7 @@ class Criteria {
 
   // ---- 4
   Criterion memory() const {
-    Criterion result = {4, "a rung needs under 50 MB on the GPU beyond the model", {}, {}};
+    Criterion result = ask(4, "a rung needs under 50 MB on the GPU beyond the model");
     if (!has_gpu()) return without_gpu(result);
     const uint64_t batches[] = {settings_.batch};
     const double model = double(measure_steps(config_, batches, 1, {}, note_).at(0).peak_bytes);
@@ -185,13 +182,14 @@ class Criteria {
 
   // ---- 5 and 6
   Criterion whole_run() {
-    Criterion result = {5, "a full run ends without error", {}, {}};
+    Criterion result = ask(5, "a full run ends without error");
     try {
       first_ = run("first");
       result.verdict = Verdict::pass;
-      result.figure = fmt::format("{} samples, {} epochs, evaluated", slice_.samples().size(),
+      result.figure = fmt::format("{} samples, epochs: {}, with baselines", slice_.samples().size(),
                                   config_.train.epochs);
     } catch (const Error& error) {
+      check_stop();
       result.verdict = Verdict::fail;
       result.figure = error.what();
     }
@@ -199,7 +197,7 @@ class Criteria {
   }
 
   Criterion same_numbers() {
-    Criterion result = {6, "two runs with one seed give the same numbers", {}, {}};
+    Criterion result = ask(6, "two runs with one seed give the same numbers");
     if (first_.arrays.empty()) {
       result.figure = "the first run failed";
       return result;
@@ -225,7 +223,9 @@ class Criteria {
     TrainRequest request;
     request.out = out;
     request.command = "lacuna bench criteria";
+    request.stop = settings_.stop;
     train(config_, request, nobody);
+    check_stop();
     progress_.end();
     return read_safetensors(Run::open(out).checkpoint("last"));
   }
@@ -238,7 +238,7 @@ class Criteria {
   const CriteriaSettings& settings_;
   const Note& note_;
   Progress& progress_;
-  Screen slice_;
+  const Screen& slice_;
   Config config_;
   at::Device device_;
   std::map<Rung, RungTraining> trained_;
@@ -272,9 +272,26 @@ Config criteria_config(const fs::path& screen, const CriteriaSettings& settings)
   return config;
 }
 
-std::vector<Criterion> check_criteria(const Screen& screen, const CriteriaSettings& settings,
+Screen write_criteria_slice(const Screen& screen, const CriteriaSettings& settings) {
+  std::vector<uint64_t> chosen(std::min(settings.samples, screen.samples().size()));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  const Samples samples = take_samples(screen.samples(), chosen);
+  const Screen whole =
+      write_screen(settings.folder / "slice",
+                   {screen.graph(), samples, {}, {{"command", "lacuna bench criteria"}}});
+  add_split(whole.path(), draw_split(whole, "random", {.seed = 1}));
+  Screen slice = Screen::open(whole.path());
+  const uint64_t training = samples_in(slice.split("random"), Part::train).size();
+  if (training < settings.batch)
+    throw Error(
+        "a batch of {} samples needs more than the {} training samples; give more --samples",
+        settings.batch, training);
+  return slice;
+}
+
+std::vector<Criterion> check_criteria(const Screen& slice, const CriteriaSettings& settings,
                                       const Note& note, Progress& progress) {
-  return Criteria(screen, settings, note, progress).check();
+  return Criteria(slice, settings, note, progress).check();
 }
 
 }  // namespace lacuna

@@ -10,10 +10,11 @@
 //   5  does a whole run end without error?
 //   6  do two runs with one seed give the same numbers?
 //
-// The screen is cut to a slice, its first samples, for which stores and runs are made in a folder
-// of the caller's.
+// They are asked of a slice of a screen, for which stores and runs are made in a folder of the
+// caller's.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,13 +46,18 @@ struct CriteriaSettings {
   // none.
   std::optional<double> usual_ms;
   std::string without_usual;
+  const std::atomic<bool>* stop = nullptr;  // set by a signal: ends in an Error
 };
+
+// The screen's first samples as a screen of its own, settings.folder/slice, with the same graph and
+// a split "random". Throws Error when they are too few for a batch.
+Screen write_criteria_slice(const Screen& screen, const CriteriaSettings& settings);
 
 // The model that is asked about, unless `settings` change it: HeteroGin, width 64, three layers.
 Config criteria_config(const fs::path& screen, const CriteriaSettings& settings);
 
 // In order. Throws Error where nothing can be measured at all (no samples, no disk, no memory).
-std::vector<Criterion> check_criteria(const Screen& screen, const CriteriaSettings& settings,
+std::vector<Criterion> check_criteria(const Screen& slice, const CriteriaSettings& settings,
                                       const Note& note, Progress& progress = Progress::none());
 
 }  // namespace lacuna

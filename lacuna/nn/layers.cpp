@@ -40,10 +40,8 @@ GraphDense::GraphDense(int64_t graphs, int64_t in, int64_t out) {
 
 at::Tensor GraphDense::forward(const at::Tensor& x) const {
   const auto dtype = x.scalar_type();
-  // On a GPU a batched product with a bias first spreads the bias over the whole result, and then
-  // reads that again.
-  if (x.is_cuda()) return at::bmm(x, weight.to(dtype)).add_(bias.to(dtype));
-  return at::baddbmm(bias.to(dtype), x, weight.to(dtype));
+  // baddbmm() would first spread the bias over the whole result, and then read that again.
+  return at::bmm(x, weight.to(dtype)).add_(bias.to(dtype));
 }
 
 NormKind norm_kind_from_name(const std::string& name) {

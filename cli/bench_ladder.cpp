@@ -30,13 +30,18 @@ at yeast size 512 samples are 1.3 GB as disk:u8, 2.6 GB as disk:bf16. `planned` 
 says on this machine, `ratio` what was measured over it. Memory is what came on top, without mapped
 files. `exact`: batches were compared with masks taken from the edges one by one.
 
+--train takes training steps on every rung, from the same weights over the same batches, loading
+included: HeteroGin of width 64 with three layers, or what --config says. `differs`: the largest
+difference between what it predicts then and what the first rung does.
+
 --peers does the same work in Python (bench/ladder_peers.py says how): torch and PyG, LMDB and pickle.
 It needs a Python with torch, torch_geometric, lmdb and numpy: --python, else LACUNA_PYTHON, else python3.
 
 Examples:
   lacuna bench ladder demo
   lacuna bench ladder demo --rungs disk:u8,worker,kernel --samples 2000 --json run/ladder.json
-  lacuna bench ladder demo --peers --python .venv/bin/python)";
+  lacuna bench ladder demo --peers --python .venv/bin/python
+  lacuna bench ladder demo --train --set model.width=32)";
 
 struct Arguments {
   fs::path screen, out = ".", json, svg;
@@ -46,6 +51,8 @@ struct Arguments {
   bool peers = false;
   double peer_seconds = 4;
   std::string python;
+  bool train = false;
+  LadderTraining training;
 };
 
 std::string today() {
@@ -68,8 +75,8 @@ std::string describe(const Machine& machine) {
                      machine.gpu ? machine.gpu->name : "no GPU");
 }
 
-// Three digits, whatever the size.
-std::string milliseconds(double value) {
+// Whatever the size.
+std::string three_digits(double value) {
   const int digits = value > 0 ? std::max(0, 2 - int(std::floor(std::log10(value)))) : 0;
   return fmt::format("{:.{}f}", value, std::min(digits, 6));
 }
@@ -90,23 +97,35 @@ Row row_of(const Json& one, const std::string& name) {
   const auto ratio = [](double value) { return fmt::format("{:.2f}", value); };
   return {name,
           number("samples_per_s", format_rate),
-          number("ms_per_batch", milliseconds),
-          number("planned_ms_per_batch", milliseconds),
+          number("ms_per_batch", three_digits),
+          number("planned_ms_per_batch", three_digits),
           number("planned_ratio", ratio),
-          number("read_ms_per_batch", milliseconds),
+          number("read_ms_per_batch", three_digits),
           number("stored_bytes_per_sample", bytes),
           number("moved_bytes_per_sample", bytes),
           number("host_peak_bytes", bytes),
           one.contains("exact") ? one.at("exact").get<bool>() ? "yes" : "NO"
-                                : one.value("left_out", "")};
+                                : one.value("left_out", ""),
+          number("train_steps_per_s", three_digits),
+          number("device_peak_bytes", bytes),
+          number("train_difference", [](double value) { return fmt::format("{:.1g}", value); })};
 }
 
 void print_table(const Json& ladder) {
   std::vector<Row> rows = {{"rung", "samples/s", "ms/batch", "planned", "ratio", "read",
-                            "stored/sample", "moved/sample", "memory", "exact"}};
+                            "stored/sample", "moved/sample", "memory", "exact", "steps/s", "on GPU",
+                            "differs"}};
   for (const Json& rung : ladder.at("rungs")) rows.push_back(row_of(rung, rung.at("rung")));
   for (const Json& peer : ladder.at("peers")) rows.push_back(row_of(peer, peer.at("name")));
-  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
+  // Training stands last, and only where it was measured.
+  const auto is_empty = [&](size_t column) {
+    return std::all_of(rows.begin() + 1, rows.end(),
+                       [&](const Row& row) { return row[column].empty(); });
+  };
+  for (size_t column = rows[0].size() - 1; column > 9; --column)
+    if (is_empty(column))
+      for (Row& row : rows) row.erase(row.begin() + long(column));
+  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12}));
 }
 
 const Json* find_rung(const Json& ladder, const std::string& name) {
@@ -138,6 +157,16 @@ void print_comparison(const Json& ladder, const std::string& rung_name, const st
              ratio(*reader, "read_ms_per_batch"));
 }
 
+void print_fastest_training(const LadderMeasurement& ladder) {
+  if (ladder.rungs.size() < 2) return;
+  auto rungs = ladder.rungs;
+  std::ranges::sort(rungs, [](const RungMeasurement& a, const RungMeasurement& b) {
+    return *a.steps_per_second > *b.steps_per_second;
+  });
+  fmt::print("{} trains fastest, {} as fast as {}, the next\n", name(rungs[0].rung),
+             times(*rungs[0].steps_per_second / *rungs[1].steps_per_second), name(rungs[1].rung));
+}
+
 // ---- the work
 std::vector<Json> measure_peers(const Arguments& arguments, const fs::path& slice,
                                 const fs::path& folder) {
@@ -152,6 +181,16 @@ std::vector<Json> measure_peers(const Arguments& arguments, const fs::path& slic
                    });
 }
 
+WithStore training_of(const Screen& slice, const Arguments& arguments, std::string& described) {
+  if (!arguments.train) return {};
+#if LACUNA_HAVE_TORCH
+  return ladder_training(slice, arguments.ladder, arguments.training, described);
+#else
+  (void)slice, (void)described;
+  throw Error("`--train` needs torch, which this build has not; `make build` adds it");
+#endif
+}
+
 void run(Arguments arguments) {
   if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
   for (const std::string& rung : arguments.rungs)
@@ -163,11 +202,17 @@ void run(Arguments arguments) {
   arguments.ladder.folder = workshop.path();
   arguments.ladder.stop = &stop_on_signals();
 
-  // First: what Python lacks shows at once.
+  // What a config or Python lacks shows at once.
+  std::string trained;
+  const WithStore train = training_of(slice, arguments, trained);
   Json peers = Json::array();
   if (arguments.peers) peers = measure_peers(arguments, slice.path(), workshop.path() / "peers");
   TerminalProgress progress;
-  const LadderMeasurement measured = measure_ladder(slice, arguments.ladder, {}, progress);
+  const auto more = [&](const fs::path& store, RungMeasurement& rung) {
+    if (train) train(store, rung);
+    fmt::print(stderr, "measured: {}\n", name(rung.rung));
+  };
+  const LadderMeasurement measured = measure_ladder(slice, arguments.ladder, more, progress);
   Json ladder = to_json(measured);
   ladder["format"] = "lacuna.ladder";
   ladder["version"] = 1;
@@ -175,6 +220,7 @@ void run(Arguments arguments) {
   ladder["load"] = load;
   ladder["date"] = today();
   ladder["peers"] = peers;
+  if (arguments.train) ladder["training"] = trained;
 
   fmt::print("{}; load {:.2f} when it began; {}\n", describe(measured.machine), load, today());
   fmt::print(
@@ -183,7 +229,11 @@ void run(Arguments arguments) {
       with_commas(screen.samples().size()), measured.batch, measured.threads,
       format_bytes(measured.largest_store), arguments.out.string());
   print_table(ladder);
-  if (arguments.peers) fmt::print("\n");
+  fmt::print("\n");
+  if (arguments.train) {
+    fmt::print("trained: {}\n", trained);
+    print_fastest_training(measured);
+  }
   for (const char* way : {"lmdb masks", "lmdb positions"}) print_comparison(ladder, "disk:u8", way);
   for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
   if (!arguments.json.empty()) write_text_atomically(arguments.json, ladder.dump(2) + "\n");
@@ -215,6 +265,16 @@ void add_bench_ladder(CLI::App& bench) {
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
   command->add_option("--out", arguments->out, "Folder for the stores; here when not given");
+  LadderTraining& training = arguments->training;
+  CLI::Option* train = command->add_flag("--train", arguments->train, "Training steps, too");
+  command->add_option("--config", training.config, "What to train; its screen is not looked at")
+      ->needs(train);
+  command->add_option("--set", training.settings, "key=value over the config")
+      ->take_all()
+      ->needs(train);
+  command->add_option("--steps", training.steps, "Training steps to measure on a rung")
+      ->check(at_least_1)
+      ->capture_default_str();
   command->add_flag("--peers", arguments->peers, "The same work in Python, too");
   command->add_option("--peer-seconds", arguments->peer_seconds, "For a peer, about")
       ->check(CLI::Range(0.001, 3600.0))

@@ -105,6 +105,42 @@ def test_a_python_without_packages_is_named(screen, tmp_path):
     assert "lmdb" in message and "torch_geometric" in message and "--python" in message
 
 
+# ---- training
+SMALL_MODEL = ["--train", "--steps", "2", "--set", "model.width=8", "--set", "model.layers=1", "--set", "train.device=cpu"]
+
+
+def has_torch():
+    return "needs torch, which this build has not" not in lacuna("--help").stdout
+
+
+def test_every_rung_trains_to_the_same_predictions(screen, tmp_path):
+    if not has_torch():
+        assert "needs torch" in fail("bench", "ladder", screen, "--train", "--out", tmp_path)
+        pytest.skip("a build without torch")
+    ladder, out = bench(screen, tmp_path, *SMALL_MODEL)
+    assert [rung["rung"] for rung in ladder["rungs"]] == RUNGS
+    for rung in ladder["rungs"]:
+        assert rung["train_steps_per_s"] > 0 and rung["exact"], rung
+        assert rung["train_difference"] == 0, rung  # on the CPU bit for bit
+        assert rung["device_peak_bytes"] is None
+    assert "hetero_gin" in ladder["training"] and ladder["training"] in out and "trains fastest" in out
+
+
+def test_training_follows_the_config(screen, tmp_path):
+    if not has_torch():
+        pytest.skip("a build without torch")
+    config = tmp_path / "config.yaml"
+    config.write_text("screen: elsewhere\nmodel: {name: hetero_gin, width: 8, layers: 1}\ntrain: {device: cpu, lr: 0.5}\n")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    one, _ = bench(screen, folder, "--rungs", "kernel", "--train", "--steps", 1, "--config", config)
+    two, _ = bench(screen, folder, "--rungs", "kernel", "--train", "--steps", 1, "--config", config, "--set", "model.width=16")
+    assert one["training"] != two["training"]  # it names the number of parameters
+    config.write_text("screen: elsewhere\nmodle: {}\n")
+    assert "modle" in fail("bench", "ladder", screen, "--train", "--config", config, "--out", folder)
+    assert "--train" in fail("bench", "ladder", screen, "--config", config, code=2)
+
+
 # ---- the peers
 @pytest.fixture(scope="module")
 def peers():

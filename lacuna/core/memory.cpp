@@ -73,8 +73,10 @@ uint64_t own_memory() {
 
 uint64_t peak_memory() { return read_kilobytes("/proc/self/status", "VmHWM"); }
 
+void give_back_freed_memory() { malloc_trim(0); }
+
 void reset_peak_memory() {
-  malloc_trim(0);
+  give_back_freed_memory();
   std::ofstream out("/proc/self/clear_refs");
   if (!(out << "5" << std::flush)) throw_errno("/proc/self/clear_refs", "cannot write");
 }

@@ -11,7 +11,9 @@ namespace lacuna {
 uint64_t used_memory();  // resident now
 uint64_t own_memory();   // of that what is not mapped from a file
 uint64_t peak_memory();  // the most that was resident since the start, or the last reset
-// Gives back what was freed, and starts anew; throws Error where the system does not allow it.
+// To the system, what this process has freed and kept.
+void give_back_freed_memory();
+// The same, and starts anew; throws Error where the system does not allow it.
 void reset_peak_memory();
 uint64_t available_memory();  // free or to be freed on this machine, within the cgroups' limits
 

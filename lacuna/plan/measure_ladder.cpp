@@ -92,6 +92,7 @@ class Bench {
 
   // store: of a disk rung.
   void measure(const fs::path& store, RungMeasurement& result) const {
+    give_back_freed_memory();  // of the rung before
     const uint64_t before = own_memory();
     const RungMasks masks(slice_, slice_.graph(), {.rung = result.rung, .store = store});
     const RungSource source(slice_, masks, settings_.batch);
@@ -216,7 +217,7 @@ Json to_json(const LadderMeasurement& ladder) {
                      {"host_peak_bytes", rung.host_bytes},
                      {"device_peak_bytes", or_null(rung.device_bytes)},
                      {"train_steps_per_s", or_null(rung.steps_per_second)},
-                     {"train_last_loss", or_null(rung.last_loss)},
+                     {"train_difference", or_null(rung.difference)},
                      {"exact", rung.is_exact}});
   return {{"samples", ladder.samples},
           {"batch", ladder.batch},

@@ -46,9 +46,9 @@ struct RungMeasurement {
   // and kernel, which load none, exactly the removed genes.
   bool is_exact = false;
 
-  // Of training, where it was measured.
-  std::optional<double> steps_per_second, device_bytes;
-  std::optional<double> last_loss;
+  // Of training, where it was measured; difference: the largest between predictions after it and
+  // those of the first rung.
+  std::optional<double> steps_per_second, device_bytes, difference;
 
   double planned_ratio() const { return batch_seconds / planned_seconds; }
 };

@@ -24,14 +24,10 @@ std::vector<float> all_weights(const Model& model) {
 
 RungTraining measure_rung(const Config& config, uint64_t warm, uint64_t steps, uint64_t predict,
                           const Note& note) {
-  c10::DeviceAllocator* memory = nullptr;
-  const at::Device device = choose_device(config.train.device, note);
-  if (device.is_cuda()) {
-    memory = at::getDeviceAllocator(device.type());
-    memory->emptyCache();
-    memory->resetPeakStats(device.index());
-  }
   Session session = open_session(config, note);
+  const at::Device device = session.device();
+  auto* memory = device.is_cuda() ? at::getDeviceAllocator(device.type()) : nullptr;
+  if (memory) memory->resetPeakStats(device.index());
   RungTraining result;
   result.parameters = uint64_t(session.model->parameter_count());
   {

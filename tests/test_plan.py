@@ -95,7 +95,7 @@ def test_json_has_everything(screen):
             rung["prepare_seconds"] + rung["start_seconds"] + 7 * rung["epoch_seconds"]
         )
         assert (rung["prepare_seconds"] > 0) == rung["rung"].startswith("disk:")
-    assert result["costs"]["indices_seconds_per_batch"] > 0
+    assert result["costs"]["indices_seconds_per_batch"] > 0 and result["costs"]["handed_seconds_per_batch"] > 0
 
 
 def test_another_number_of_samples(tiny):

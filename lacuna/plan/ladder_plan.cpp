@@ -74,8 +74,8 @@ class Planner {
     double record = 0;
     if (is_stored(rung)) record += costs_.look_up;
     if (has_records(rung)) record += rung == Rung::worker ? costs_.update : form.expand;
-    // The indices were measured for the batch that was asked for.
-    return costs_.indices + batch() * record;
+    // Measured for the batch that was asked for.
+    return (loads_masks(rung) ? costs_.handed : costs_.indices) + batch() * record;
   }
 
   double later_seconds(const RungPlan& plan) const {
@@ -182,9 +182,11 @@ ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSetting
   const MaskEncoder positions(rules, MaskForm::positions);
   ScreenPlan plan;
   plan.sizes = measure_sizes(screen.samples(), rules, positions);
-  plan.costs = measure_costs(
-      screen, rules, positions,
-      {.batch = settings.batch, .threads = threads, .memory = available_memory() / 4});
+  plan.costs = measure_costs(screen, rules, positions,
+                             {.batch = settings.batch,
+                              .threads = threads,
+                              .prefetch = settings.prefetch,
+                              .memory = available_memory() / 4});
   plan.ladder = plan_ladder(plan.sizes, plan.costs, machine, settings);
   if (settings.samples != there)
     plan.ladder.notes.push_back(

@@ -86,9 +86,13 @@ std::vector<ScreenBatch> make_batches(const ScreenSource& source, uint64_t size,
   return batches;
 }
 
-// The real loader, as `device` and `kernel` use it.
-double time_indices(const ScreenSource& source, uint64_t batch, int threads, double budget) {
-  Loader loader(source, {.order = {.global_batch = batch, .seed = 1}, .threads = threads});
+// The real loader. With much made ahead, as `device` and `kernel` do, its threads are woken once in
+// many batches.
+double time_indices(const ScreenSource& source, const CostSettings& settings, uint64_t prefetch) {
+  Loader loader(source,
+                {.order = {.global_batch = std::min(settings.batch, source.size()), .seed = 1},
+                 .threads = settings.threads,
+                 .prefetch = prefetch});
   constexpr int kTogether = 256;  // a single one may have lain ready
   const auto take = [&] {
     for (int taken = 0; taken < kTogether;)
@@ -97,7 +101,7 @@ double time_indices(const ScreenSource& source, uint64_t batch, int threads, dou
   take();  // the first ones also bring the arrays into reach
   std::vector<double> times;
   const auto start = Clock::now();
-  while (times.size() < 3 || seconds_since(start) < budget) {
+  while (times.size() < 3 || seconds_since(start) < settings.budget) {
     const auto before = Clock::now();
     take();
     times.push_back(seconds_since(before));
@@ -224,8 +228,8 @@ StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
   StepCosts costs;
   costs.threads = bench.threads();
   costs.batch = std::clamp<uint64_t>(std::min(settings.batch, kLargestBatch), 1, room + 1);
-  costs.indices = time_indices(source, std::min(settings.batch, source.size()), settings.threads,
-                               settings.budget);
+  costs.indices = time_indices(source, settings, LoaderSettings().prefetch);
+  costs.handed = time_indices(source, settings, settings.prefetch);
   costs.look_up = time_look_ups(bench);
   measure_update(rules, layout, source, costs.batch, bench, costs);
 
@@ -250,6 +254,7 @@ Json to_json(const StepCosts& costs) {
     return {{"expand_seconds", form.expand}, {"make_seconds", form.make}};
   };
   return {{"indices_seconds_per_batch", costs.indices},
+          {"handed_seconds_per_batch", costs.handed},
           {"update_seconds_per_record", costs.update},
           {"first_seconds_per_record", costs.first},
           {"look_up_seconds_per_record", costs.look_up},

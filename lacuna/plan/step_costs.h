@@ -17,6 +17,7 @@ namespace lacuna {
 // two threads half of what one of them takes, unless the memory is what they wait for.
 struct StepCosts {
   double indices = 0;  // a batch: removed genes, ptr and labels, through the loader
+  double handed = 0;   // the same, few made ahead: what handing over a batch of masks costs
   double update = 0;   // a record: the masks of a batch brought up to date in a kept arena
   double first = 0;    // a record: memory taken and filled for the first time
   double look_up = 0;  // a record: found in an LMDB by its key
@@ -33,7 +34,8 @@ struct StepCosts {
 
 struct CostSettings {
   uint64_t batch = 28;
-  int threads = 2;  // of the loader; at most as many as there are cores are used
+  int threads = 2;        // of the loader; at most as many as there are cores are used
+  uint64_t prefetch = 4;  // batches of masks made ahead
   uint64_t memory =
       1 << 30;           // bytes that may be used; a smaller batch is measured where they are few
   double budget = 0.05;  // seconds a step

@@ -28,7 +28,7 @@ struct SmallScreen {
 TEST(StepCosts, EveryStepTakesTime) {
   const StepCosts costs = SmallScreen(100).measure({.budget = 0.002});
   for (const double seconds :
-       {costs.indices, costs.update, costs.first, costs.look_up, costs.seconds})
+       {costs.indices, costs.handed, costs.update, costs.first, costs.look_up, costs.seconds})
     EXPECT_GT(seconds, 0);
   for (const MaskForm form : {MaskForm::u8, MaskForm::bits, MaskForm::bf16, MaskForm::positions}) {
     EXPECT_GT(costs.of(form).expand, 0) << name(form);

@@ -2,7 +2,7 @@
 # build nothing.
 #
 #   make build     the program, build/lacuna, and the libraries beside it
-#   make demo      a synthetic screen, the rungs of the ladder on a slice of it, a trained model, a report
+#   make demo      synthetic screens, the ladder on a slice, a model that finds what was planted, a report
 #   make test      everything a change must pass (.ci/run calls it)
 #   make bench     the benchmark programs; WORDS="csr order" for those with such names
 #   make python    the line that puts `import lacuna` on Python's path

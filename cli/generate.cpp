@@ -15,12 +15,14 @@ namespace {
 
 constexpr const char* kMore =
     R"(label = mean + an effect a removed gene + an effect a query pair + graph + noise
-The graph part counts the kept genes with two or more removed in-neighbours in one edge type. The
-parts are saved beside the label: truth_gene, truth_pair, truth_graph, truth_noise. The same options
+The graph part counts the kept genes with two or more removed in-neighbours in one edge type, in
+which all genes have the same degrees: who is linked to whom tells it, nothing else. The parts are
+saved beside the label: truth_gene, truth_pair, truth_graph, truth_noise. The same options
 give the same bytes.
 
 size     genes   gene-gene edges   metabolism   samples unless given
 tiny        40               720          yes                    200
+mini       120             1,800          yes                  3,000
 small    1,000            56,000          yes                 20,000
 yeast    6,607         2,495,908          yes                332,313
 human   20,000        12,200,000           no                332,313
@@ -67,8 +69,8 @@ void add_generate(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   GenerateOptions& options = arguments->options;
   screen->add_option("OUT", arguments->out, "Directory to write; must not exist yet")->required();
-  screen->add_option("--size", arguments->size, "tiny, small, yeast or human")
-      ->check(CLI::IsMember({"tiny", "small", "yeast", "human"}))
+  screen->add_option("--size", arguments->size, "tiny, mini, small, yeast or human")
+      ->check(CLI::IsMember({"tiny", "mini", "small", "yeast", "human"}))
       ->capture_default_str();
   screen->add_option("--samples", arguments->samples, "Number of samples");
   screen->add_option("--seed", options.seed, "Another seed, another screen")->capture_default_str();
@@ -76,7 +78,7 @@ void add_generate(CLI::App& app) {
       ->capture_default_str();
   screen
       ->add_option("--query-pairs", options.query_pairs,
-                   "Query pairs; 0 = 420 (tiny 20, small 100), more for many samples")
+                   "Query pairs; 0 = 420 (tiny 20, mini and small 100), more for many samples")
       ->capture_default_str();
   screen
       ->add_option("--interaction-type", options.interaction_type,

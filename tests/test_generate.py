@@ -11,6 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LACUNA = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build")) / "lacuna"
+REMOVED = 8  # enough for some samples to hit two genes or more in a type of three neighbours a gene
 PARTS = ["truth_gene", "truth_pair", "truth_graph", "truth_noise"]
 
 pytestmark = pytest.mark.skipif(not LACUNA.exists(), reason=f"no program at {LACUNA}; run `make build`")
@@ -28,7 +29,8 @@ def files(path):
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
     path = tmp_path_factory.mktemp("generate") / "screen"
-    options = ["--samples", 5000, "--seed", 7, "--interaction-type", "regulatory", "--share-graph", 0.05]
+    options = ["--samples", 5000, "--seed", 7, "--removed", REMOVED, "--interaction-type", "regulatory",
+               "--share-graph", 0.05]
     done = generate(path, "--size", "small", *options)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no progress where nobody looks at a terminal
@@ -49,7 +51,7 @@ def test_graph_part_counts_kept_genes_with_two_removed_in_neighbours(screen):
     source, target = np.load(screen / "edges/gene.regulatory.gene.npy").astype(int)
     adjacency = np.zeros((genes, genes), int)
     adjacency[source, target] = 1
-    removed = np.load(screen / "samples/removed.npy").reshape(-1, 3).astype(int)
+    removed = np.load(screen / "samples/removed.npy").reshape(-1, REMOVED).astype(int)
     in_neighbours = adjacency[removed].sum(axis=1)  # [S, genes]
     in_neighbours[np.arange(len(removed))[:, None], removed] = 0  # kept genes only
     count = (in_neighbours >= 2).sum(axis=1)
@@ -64,7 +66,7 @@ def test_query_pairs_recur_and_are_named(screen):
     names = (screen / "nodes/gene.txt").read_text().splitlines()
     manifest = json.loads((screen / "manifest.json").read_text())
     assert manifest["made_by"]["settings"]["seed"] == 7
-    removed = np.load(screen / "samples/removed.npy").reshape(-1, 3)
+    removed = np.load(screen / "samples/removed.npy").reshape(-1, REMOVED)
     pair = np.load(screen / "samples/query_pair.npy")
     assert set(np.bincount(pair)) == {50}  # 5,000 samples of 100 pairs
     for code in range(100):

@@ -21,14 +21,16 @@ class Pairs {
   Pairs(uint32_t sources, uint32_t targets)
       : sources_(sources), words_a_row_((targets + 63) / 64), words_(sources * words_a_row_, 0) {}
 
+  bool has(uint32_t source, uint32_t target) const {
+    return words_[word(source, target)] & bit(target);
+  }
   // False where the pair was there already.
   bool add(uint32_t source, uint32_t target) {
-    uint64_t& word = words_[source * words_a_row_ + target / 64];
-    const uint64_t bit = uint64_t(1) << target % 64;
-    if (word & bit) return false;
-    word |= bit;
+    if (has(source, target)) return false;
+    words_[word(source, target)] |= bit(target);
     return true;
   }
+  void remove(uint32_t source, uint32_t target) { words_[word(source, target)] &= ~bit(target); }
 
   template <class Visit>
   void for_each(Visit visit) const {
@@ -39,6 +41,11 @@ class Pairs {
   }
 
  private:
+  uint64_t word(uint32_t source, uint32_t target) const {
+    return source * words_a_row_ + target / 64;
+  }
+  static uint64_t bit(uint32_t target) { return uint64_t(1) << target % 64; }
+
   uint32_t sources_;
   uint64_t words_a_row_;
   std::vector<uint64_t> words_;
@@ -95,8 +102,7 @@ void fill(Pairs& pairs, uint64_t wanted, bool directed, DrawSource draw_source,
   }
 }
 
-Array gene_gene_edges(uint32_t genes, const GeneEdgeCounts& counts, Random random) {
-  Pairs pairs(genes, genes);
+void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Random& random) {
   const std::vector<uint32_t> order = shuffled(genes, random);
   const auto hubs_end = order.begin() + std::ptrdiff_t(counts.hubs.size());
   const std::vector<uint32_t> others(hubs_end, order.end());
@@ -120,6 +126,75 @@ Array gene_gene_edges(uint32_t genes, const GeneEdgeCounts& counts, Random rando
     const auto draw = [&] { return end.draw(random); };
     fill(pairs, left, false, draw, draw);
   }
+}
+
+using Link = std::pair<uint32_t, uint32_t>;
+
+// `count` genes in rounds, each round all genes in an order of its own: how often they come up
+// differs by one at most.
+std::vector<uint32_t> in_rounds(uint32_t genes, uint64_t count, Random& random) {
+  std::vector<uint32_t> all;
+  all.reserve(count + genes);
+  while (all.size() < count) {
+    const std::vector<uint32_t> round = shuffled(genes, random);
+    all.insert(all.end(), round.begin(), round.end());
+  }
+  all.resize(count);
+  return all;
+}
+
+// An undirected link takes both its ends from the same rounds. Some may repeat, or link a gene to
+// itself.
+std::vector<Link> draw_even_links(uint32_t genes, uint64_t count, bool directed, Random& random) {
+  std::vector<Link> links(count);
+  if (directed) {
+    const auto sources = in_rounds(genes, count, random), targets = in_rounds(genes, count, random);
+    for (uint64_t i = 0; i < count; ++i) links[i] = {sources[i], targets[i]};
+  } else {
+    const auto ends = in_rounds(genes, 2 * count, random);
+    for (uint64_t i = 0; i < count; ++i) links[i] = {ends[2 * i], ends[2 * i + 1]};
+  }
+  return links;
+}
+
+// The same degrees for all. A link that cannot be exchanges partners with one that is there, which
+// leaves all degrees as they are.
+void fill_evenly(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Random& random) {
+  const uint64_t edges = counts.edges - genes;         // without the self loops
+  LACUNA_ASSERT(edges < uint64_t(genes) * genes / 3);  // so that an exchange is soon found
+  const auto can_be = [&](uint32_t a, uint32_t b) { return a != b && !pairs.has(a, b); };
+  const auto add = [&](const Link& link) {
+    pairs.add(link.first, link.second);
+    if (!counts.directed) pairs.add(link.second, link.first);
+  };
+  const auto remove = [&](const Link& link) {
+    pairs.remove(link.first, link.second);
+    if (!counts.directed) pairs.remove(link.second, link.first);
+  };
+  std::vector<Link> there, left;
+  const uint64_t count = counts.directed ? edges : (edges + 1) / 2;
+  for (const Link& link : draw_even_links(genes, count, counts.directed, random)) {
+    const bool fits = can_be(link.first, link.second);
+    if (fits) add(link);
+    (fits ? there : left).push_back(link);
+  }
+  while (!left.empty()) {
+    Link& link = left.back();
+    Link& other = there[random.below(there.size())];
+    if (!can_be(link.first, other.second) || !can_be(other.first, link.second)) continue;
+    remove(other);
+    std::swap(link.second, other.second);
+    add(other);
+    add(link);
+    there.push_back(link);
+    left.pop_back();
+  }
+  if (!counts.directed && edges % 2 == 1) pairs.remove(there.back().second, there.back().first);
+}
+
+Array gene_gene_edges(uint32_t genes, const GeneEdgeCounts& counts, bool even, Random random) {
+  Pairs pairs(genes, genes);
+  (even ? fill_evenly : fill_with_tail)(pairs, genes, counts, random);
   std::vector<uint32_t> sources, targets;
   sources.reserve(counts.edges * 2);
   targets.reserve(counts.edges);
@@ -206,6 +281,8 @@ std::string_view name(GraphSize size) {
   switch (size) {
     case GraphSize::tiny:
       return "tiny";
+    case GraphSize::mini:
+      return "mini";
     case GraphSize::small:
       return "small";
     case GraphSize::yeast:
@@ -218,9 +295,10 @@ std::string_view name(GraphSize size) {
 }
 
 GraphSize graph_size_from_name(std::string_view text) {
-  for (const auto size : {GraphSize::tiny, GraphSize::small, GraphSize::yeast, GraphSize::human})
+  for (const auto size :
+       {GraphSize::tiny, GraphSize::mini, GraphSize::small, GraphSize::yeast, GraphSize::human})
     if (name(size) == text) return size;
-  throw Error("unknown size '{}'; it is tiny, small, yeast or human", text);
+  throw Error("unknown size '{}'; it is tiny, mini, small, yeast or human", text);
 }
 
 GraphCounts size_of(GraphSize size) {
@@ -230,6 +308,11 @@ GraphCounts size_of(GraphSize size) {
           40, {{"physical", 200}, {"regulatory", 120, true}, {"coexpression", 400, false, {30}}},
           20, 12,
           18, 60};
+    case GraphSize::mini:
+      return {
+          120, {{"physical", 360}, {"regulatory", 360, true}, {"coexpression", 1'080, false, {60}}},
+          60,  30,
+          50,  200};
     case GraphSize::small:
       return {1000,
               {{"physical", 12'000},
@@ -270,15 +353,18 @@ GraphCounts size_of(GraphSize size) {
   return {};
 }
 
-HeteroGraph generate_graph(GraphSize size, uint64_t seed) {
+HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type) {
   const GraphCounts counts = size_of(size);
+  const auto is_even = [&](const GeneEdgeCounts& type) { return type.name == even_type; };
+  LACUNA_ASSERT(even_type.empty() || std::ranges::any_of(counts.types, is_even));
   HeteroGraph graph;
   graph.add_nodes("gene", numbered("G", counts.genes));
   if (counts.reactions > 0) graph.add_nodes("reaction", numbered("R", counts.reactions));
   if (counts.metabolites > 0) graph.add_nodes("metabolite", numbered("M", counts.metabolites));
   for (size_t t = 0; t < counts.types.size(); ++t)
-    graph.add_edges("gene", counts.types[t].name, "gene",
-                    gene_gene_edges(counts.genes, counts.types[t], Random(seed, t)));
+    graph.add_edges(
+        "gene", counts.types[t].name, "gene",
+        gene_gene_edges(counts.genes, counts.types[t], is_even(counts.types[t]), Random(seed, t)));
   if (counts.reactions > 0) {
     add_gene_reaction_edges(graph, counts, Random(seed, kGeneReactionStream));
     add_reaction_metabolite_edges(graph, counts, seed);

@@ -2,6 +2,7 @@
 //
 //   size    genes   gene-gene types  edges of them   reactions  metabolites
 //   tiny       40                 3            720          20           12   for quick tests
+//   mini      120                 3          1,800          60           30   to learn in seconds
 //   small   1,000                 3         56,000         300          150   for a quick training
 //   yeast   6,607                 9      2,495,908       7,122        2,806
 //   human  20,000                 5     12,200,000        none         none
@@ -18,11 +19,15 @@
 // an out-degree; `experimental` has 4,200 and 3,000; in `tflink` one regulator has an out-degree of
 // 4,900.
 //
+// One type may be even instead: without hubs, every gene has as many in-neighbours and as many
+// out-neighbours as every other, give or take one (two, for the ends of a single direction), and
+// partners at random. What depends on it then depends on who is linked to whom, not on degrees.
+//
 // Metabolism is (gene, rule, reaction) and (reaction, stoichiometry, metabolite); the latter
 // has the value "coefficient": reactants negative, products positive, every reaction has both.
 // Nearly half of the reactions have no gene.
 //
-// A graph is a pure function of size and seed: the same bytes on every run.
+// A graph is a pure function of size, seed and even type: the same bytes on every run.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +39,7 @@
 
 namespace lacuna {
 
-enum class GraphSize { tiny, small, yeast, human };
+enum class GraphSize { tiny, mini, small, yeast, human };
 std::string_view name(GraphSize size);
 GraphSize graph_size_from_name(std::string_view name);  // throws Error, listing the sizes
 
@@ -53,6 +58,7 @@ struct GraphCounts {
 };
 GraphCounts size_of(GraphSize size);
 
-HeteroGraph generate_graph(GraphSize size, uint64_t seed);
+// even_type: one of the size's types, or none.
+HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type = {});
 
 }  // namespace lacuna

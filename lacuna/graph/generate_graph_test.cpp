@@ -53,30 +53,69 @@ class GeneratedGraph : public testing::TestWithParam<GraphSize> {
   const HeteroGraph& graph_ = graph_of(GetParam(), seed_);
 };
 
+void expect_shape(const EdgeType& edges, const GeneEdgeCounts& counts, uint32_t genes) {
+  EXPECT_EQ(edges.size(), counts.edges);
+  std::vector<Edge> pairs = pairs_of(edges);
+  const auto is_loop = [](const Edge& edge) { return edge.first == edge.second; };
+  EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), is_loop), genes);
+  EXPECT_TRUE(std::all_of(pairs.end() - genes, pairs.end(), is_loop));
+  std::sort(pairs.begin(), pairs.end());
+  EXPECT_EQ(std::adjacent_find(pairs.begin(), pairs.end()), pairs.end()) << "a repeated edge";
+  std::vector<Edge> reversed;
+  for (const Edge& edge : pairs) reversed.emplace_back(edge.second, edge.first);
+  std::sort(reversed.begin(), reversed.end());
+  std::vector<Edge> one_way;
+  std::set_difference(pairs.begin(), pairs.end(), reversed.begin(), reversed.end(),
+                      std::back_inserter(one_way));
+  if (counts.directed)
+    EXPECT_GT(one_way.size(), pairs.size() / 4);
+  else
+    EXPECT_EQ(one_way.size(), (counts.edges - genes) % 2);
+}
+
 TEST_P(GeneratedGraph, HasTheStatedShape) {
   EXPECT_EQ(graph_.genes().size(), counts_.genes);
   ASSERT_EQ(graph_.gene_edges().size(), counts_.types.size());
   for (const GeneEdgeCounts& type : counts_.types) {
     SCOPED_TRACE(type.name);
-    const EdgeType& edges = graph_.edges("gene." + type.name + ".gene");
-    EXPECT_EQ(edges.size(), type.edges);
-    std::vector<Edge> pairs = pairs_of(edges);
-    const auto is_loop = [](const Edge& edge) { return edge.first == edge.second; };
-    EXPECT_EQ(std::count_if(pairs.begin(), pairs.end(), is_loop), counts_.genes);
-    EXPECT_TRUE(std::all_of(pairs.end() - counts_.genes, pairs.end(), is_loop));
-    std::sort(pairs.begin(), pairs.end());
-    EXPECT_EQ(std::adjacent_find(pairs.begin(), pairs.end()), pairs.end()) << "a repeated edge";
-    std::vector<Edge> reversed;
-    for (const Edge& edge : pairs) reversed.emplace_back(edge.second, edge.first);
-    std::sort(reversed.begin(), reversed.end());
-    std::vector<Edge> one_way;
-    std::set_difference(pairs.begin(), pairs.end(), reversed.begin(), reversed.end(),
-                        std::back_inserter(one_way));
-    if (type.directed)
-      EXPECT_GT(one_way.size(), pairs.size() / 4);
-    else
-      EXPECT_EQ(one_way.size(), (type.edges - counts_.genes) % 2);
+    expect_shape(graph_.edges("gene." + type.name + ".gene"), type, counts_.genes);
   }
+}
+
+// Each type in turn as the even one: all degrees alike, and the other types as they were.
+TEST_P(GeneratedGraph, AnEvenTypeHasTheSameDegreesForAll) {
+  for (const GeneEdgeCounts& type : counts_.types) {
+    if (GetParam() == GraphSize::human && type.name != "physical") continue;  // takes long
+    SCOPED_TRACE(type.name);
+    const HeteroGraph graph = generate_graph(GetParam(), seed_, type.name);
+    const EdgeType& edges = graph.edges("gene." + type.name + ".gene");
+    expect_shape(edges, type, counts_.genes);
+    const bool has_single = !type.directed && (type.edges - counts_.genes) % 2 == 1;
+    for (const Csr& csr : {csr_by_source(graph, edges), csr_by_target(graph, edges)}) {
+      const auto all = degrees(csr);
+      EXPECT_LE(all.front() - all.back(), has_single ? 2u : 1u);
+    }
+    for (size_t t = 0; t < graph.edge_types().size(); ++t) {
+      const EdgeType &now = graph.edge_types()[t], &before = graph_.edge_types()[t];
+      EXPECT_EQ(std::ranges::equal(now.edges.bytes(), before.edges.bytes()), &now != &edges);
+    }
+  }
+}
+
+// Partners are drawn: two genes share as many neighbours as chance has it.
+TEST(GenerateGraph, AnEvenTypeLinksAtRandom) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const HeteroGraph graph = generate_graph(GraphSize::small, seed, "physical");
+  const Csr csr = csr_by_source(graph, graph.edges("gene.physical.gene"));
+  std::map<Edge, uint32_t> shared;  // by pair of genes, loops not counted
+  for (uint32_t gene = 0; gene < csr.rows(); ++gene)
+    for (const uint32_t a : csr.neighbours(gene))
+      for (const uint32_t b : csr.neighbours(gene))
+        if (a < b && a != gene && b != gene) ++shared[{a, b}];
+  // 1,000 genes of 11 neighbours: 55,000 shared neighbours over 499,500 pairs. Chance gives
+  // exp(-0.11) = 0.896 of the pairs none.
+  EXPECT_NEAR(double(shared.size()) / 499'500, 1 - 0.896, 0.005);
 }
 
 TEST_P(GeneratedGraph, DegreesHaveHeavyTailsAndTheStatedHubs) {
@@ -91,7 +130,7 @@ TEST_P(GeneratedGraph, DegreesHaveHeavyTailsAndTheStatedHubs) {
         EXPECT_TRUE(std::count(in.begin(), in.end(), hub)) << hub;
       }
     }
-    if (GetParam() == GraphSize::tiny) continue;  // too few genes for a tail
+    if (counts_.genes < 1000) continue;  // too few for a tail
     const double mean = double(type.edges) / counts_.genes - 1;
     EXPECT_GT(out[0], 6 * mean);
     EXPECT_GT(in[0], 6 * mean);
@@ -140,8 +179,8 @@ TEST_P(GeneratedGraph, RemovalRulesCoverIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GeneratedGraph,
-                         testing::Values(GraphSize::tiny, GraphSize::small, GraphSize::yeast,
-                                         GraphSize::human),
+                         testing::Values(GraphSize::tiny, GraphSize::mini, GraphSize::small,
+                                         GraphSize::yeast, GraphSize::human),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 TEST(GenerateGraph, SameSeedSameBytes) {
@@ -150,6 +189,8 @@ TEST(GenerateGraph, SameSeedSameBytes) {
   const HeteroGraph graph = generate_graph(GraphSize::small, seed);
   EXPECT_TRUE(same_edges(graph, generate_graph(GraphSize::small, seed)));
   EXPECT_FALSE(same_edges(graph, generate_graph(GraphSize::small, seed + 1)));
+  const HeteroGraph even = generate_graph(GraphSize::small, seed, "physical");
+  EXPECT_TRUE(same_edges(even, generate_graph(GraphSize::small, seed, "physical")));
 }
 
 TEST(GenerateGraph, SizesAreThoseStated) {

@@ -42,7 +42,7 @@ struct Parts {
   std::vector<float> gene, pair, graph, noise;  // [S] each
 };
 
-void check(const GenerateOptions& options, const HeteroGraph& graph) {
+void check(const GenerateOptions& options) {
   if (options.removed < 3 || options.removed > kMostRemoved)
     throw UsageError("{} removed genes a sample; give 3 (a query pair and one more gene) to {}",
                      options.removed, kMostRemoved);
@@ -58,18 +58,31 @@ void check(const GenerateOptions& options, const HeteroGraph& graph) {
   }
   if (sum == 0) throw UsageError("all shares of the variance are 0; give at least one above");
   std::vector<std::string> names;
-  for (const EdgeType* edges : graph.gene_edges()) names.push_back(edges->name);
+  for (const GeneEdgeCounts& type : size_of(options.size).types) names.push_back(type.name);
+  std::sort(names.begin(), names.end());
   if (std::find(names.begin(), names.end(), options.interaction_type) == names.end())
     throw UsageError("no gene-gene edge type '{}' at size {}; there are: {}",
                      options.interaction_type, name(options.size), fmt::join(names, ", "));
 }
 
+uint64_t usual_pairs(GraphSize size) {
+  switch (size) {
+    case GraphSize::tiny:
+      return 20;
+    case GraphSize::mini:
+    case GraphSize::small:
+      return 100;
+    case GraphSize::yeast:
+    case GraphSize::human:
+      return 420;
+  }
+  LACUNA_ASSERT(false);
+  return 0;
+}
+
 // The usual number of pairs, or twice what keeps the samples distinct where that is more.
 uint64_t default_pairs(const GenerateOptions& options, uint64_t other_genes) {
-  const uint64_t usual = options.size == GraphSize::tiny    ? 20
-                         : options.size == GraphSize::small ? 100
-                                                            : 420;
-  return std::max(usual, 2 * options.samples / other_genes + 1);
+  return std::max(usual_pairs(options.size), 2 * options.samples / other_genes + 1);
 }
 
 std::vector<uint32_t> shuffled_genes(uint32_t count, Random& random) {
@@ -245,12 +258,24 @@ Array make_ptr(uint64_t samples, uint32_t removed) {
 }  // namespace
 
 uint64_t default_samples(GraphSize size) {
-  return size == GraphSize::tiny ? 200 : size == GraphSize::small ? 20'000 : 332'313;
+  switch (size) {
+    case GraphSize::tiny:
+      return 200;
+    case GraphSize::mini:
+      return 3'000;
+    case GraphSize::small:
+      return 20'000;
+    case GraphSize::yeast:
+    case GraphSize::human:
+      return 332'313;
+  }
+  LACUNA_ASSERT(false);
+  return 0;
 }
 
 GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progress) {
-  HeteroGraph graph = generate_graph(options.size, options.seed);
-  check(options, graph);
+  check(options);
+  HeteroGraph graph = generate_graph(options.size, options.seed, options.interaction_type);
   const Names& genes = graph.genes().names;
   LACUNA_ASSERT(genes.size() <= 65'536);  // removed genes are stored as u16
   Source source;

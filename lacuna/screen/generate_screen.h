@@ -9,15 +9,18 @@
 //     pair   an effect for the query pair
 //     graph  proportional to the number of kept genes with two or more removed in-neighbours in one
 //            named edge type, and lowering the label: what one round of message passing and a
-//            pooled threshold can express
+//            pooled threshold can express. All genes have the same degrees in that type (the even
+//            type of generate_graph.h): degrees tell nothing, who is linked to whom tells all
 //     noise  normal
 //
 // The parts have mean 0 over the samples and stand to each other in the variances asked for
 // (shares, divided by their sum); together they are scaled so that the labels have the mean and the
 // sd of a published screen of triple mutants. A part that is the same for all samples (one sample,
 // an interaction that never happens) is 0. Labels are kept within -1.08 and 1.13 at the cost of the
-// noise, which moves mean and sd a little where the interaction is rare and strong. At yeast size, the graph part is at work in a third of the samples; a sum of pair and gene
-// effects fits 0.57 of its variance (seed 1), the rest needs the graph.
+// noise, which moves mean and sd a little where the interaction is rare and strong. At yeast size the
+// graph part is at work in a sixth of the samples; a sum of pair and gene effects fits 0.33 of its
+// variance (seed 1; pairs alone 0.31, for the neighbours that the two genes of a pair share), the
+// rest needs the graph. tests/test_planted.py shows a model that finds it at size mini.
 //
 // Columns beside the label "gene_interaction": truth_gene, truth_pair, truth_graph, truth_noise
 // (f32, label = mean + their sum to rounding) and query_pair (categories such as "G00012+G04711").
@@ -34,14 +37,15 @@
 
 namespace lacuna {
 
-uint64_t default_samples(GraphSize size);  // tiny 200, small 20,000, yeast and human 332,313
+// tiny 200, mini 3,000, small 20,000, yeast and human 332,313.
+uint64_t default_samples(GraphSize size);
 
 struct GenerateOptions {
   GraphSize size = GraphSize::yeast;
   uint64_t samples = 332'313;
   uint64_t seed = 0;
   uint32_t removed = 3;  // genes a sample removes; from 3 to 16
-  // 0: 420 (tiny 20, small 100), or two for each that distinct samples need, where that is more.
+  // 0: 420 (tiny 20, mini and small 100), or two for each that distinct samples need, where that is more.
   uint32_t query_pairs = 0;
   std::string interaction_type = "physical";  // the gene-gene type of the graph part
   double share_gene = 0.3, share_pair = 0.2, share_graph = 0.3, share_noise = 0.2;

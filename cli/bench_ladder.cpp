@@ -224,10 +224,11 @@ void run(Arguments arguments) {
 
   fmt::print("{}; load {:.2f} when it began; {}\n", describe(measured.machine), load, today());
   fmt::print(
-      "{}: the first {} of {} samples, batch {}, shuffled, {} loader threads; up to {} in {}\n\n",
+      "{}: the first {} of {} samples, batch {}, shuffled, {} loader threads; stores of up to "
+      "{}\n\n",
       arguments.screen.string(), with_commas(measured.samples),
       with_commas(screen.samples().size()), measured.batch, measured.threads,
-      format_bytes(measured.largest_store), arguments.out.string());
+      format_bytes(measured.largest_store));
   print_table(ladder);
   fmt::print("\n");
   if (arguments.train) {

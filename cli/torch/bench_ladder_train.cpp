@@ -52,9 +52,10 @@ WithStore ladder_training(const Screen& slice, const LadderSettings& ladder,
     if (device.is_cuda()) result.device_bytes = double(trained.device_bytes);
     if (first->empty()) *first = trained.predicted;
     result.difference = largest_difference(trained.predicted, *first);
-    described = fmt::format("{} with {} parameters in {} on {}, {} steps after {}",
-                            config.model["name"].as<std::string>(), with_commas(trained.parameters),
-                            config.train.precision, device.str(), training.steps, warm);
+    described =
+        fmt::format("{} with {} parameters in {} on {}; steps measured: {}, after {} to warm up",
+                    config.model["name"].as<std::string>(), with_commas(trained.parameters),
+                    config.train.precision, device.str(), training.steps, warm);
   };
 }
 

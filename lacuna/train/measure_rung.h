@@ -19,9 +19,9 @@ struct RungTraining {
   std::vector<float> predicted;  // after the steps: of the samples asked for, [P, L]
 };
 
-// Takes `warm` steps that are not measured, then `steps`, with the rung and the store of the config;
-// then predicts the first `predict` training samples by the same rung. Configs that differ in their
-// rung alone see the same batches. Throws Error as train() does.
+// Takes `warm` steps that are not measured, then `steps` (at least 1), with the rung and the store of
+// the config; then predicts the first `predict` training samples by the same rung. Configs that
+// differ in their rung alone see the same batches. Throws Error as train() does.
 RungTraining measure_rung(const Config& config, uint64_t warm, uint64_t steps, uint64_t predict,
                           const Note& note);
 

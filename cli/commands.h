@@ -24,6 +24,7 @@ void add_subset(CLI::App& app);
 void add_verify(CLI::App& app);
 
 // ---- with torch
+void shorten_torch_errors();  // they come without the stack of torch's own functions
 void add_compare(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_export(CLI::App& app);

@@ -113,6 +113,9 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
+#if LACUNA_HAVE_TORCH
+  lacuna::cli::shorten_torch_errors();
+#endif
   lacuna::cli::remember_command_line(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   try {

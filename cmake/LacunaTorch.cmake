@@ -26,6 +26,9 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   add_library(lacuna_torch SHARED ${torch_sources})
   add_library(lacuna::lacuna_torch ALIAS lacuna_torch)
   target_link_libraries(lacuna_torch PUBLIC lacuna lacuna::torch)  # in this order: our fmt before torch's
+  # torch's libraries export copies of std::filesystem (that of torch 2.11 crashes in remove_all()), and the loader takes
+  # the first it meets: libstdc++ comes before them, here and in every program that links this.
+  target_link_options(lacuna_torch BEFORE PUBLIC LINKER:--push-state,--no-as-needed -lstdc++ LINKER:--pop-state)
   if(torch_sources MATCHES "/lacuna/train/")  # reads the configuration of a run
     find_package(yaml-cpp REQUIRED)
     target_link_libraries(lacuna_torch PUBLIC yaml-cpp)

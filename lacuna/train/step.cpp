@@ -4,6 +4,7 @@
 
 #include <cmath>
 #if LACUNA_TORCH_CUDA
+#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -61,6 +62,9 @@ void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
     recording_->graph.capture_begin();
     compute(recording_->batch, epoch, /*is_last=*/true, /*share=*/1);
     recording_->graph.capture_end();
+    // cuBLAS took its workspace from the recording's memory, and would hold on to all of that when
+    // the recording has ended. Replays keep using the place; nobody else gets it before their end.
+    at::cuda::clearCublasWorkspaces();
   }
   copy(batch, recording_->batch);
   recording_->graph.replay();

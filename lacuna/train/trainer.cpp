@@ -398,6 +398,10 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
                              evaluate_run(*run, {.stop = request.stop}, listener).has_value();
     run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", now_text()}});
     return is_finished ? RunEnd::finished : RunEnd::stopped;
+  } catch (const c10::OutOfMemoryError& error) {
+    run->update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
+    throw Error("the GPU has too little memory for train.batch {}: {}; take a smaller one, or auto",
+                session.config.train.batch, error.what());
   } catch (const std::exception& error) {
     run->update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
     throw;

@@ -6,6 +6,7 @@
 #if LACUNA_TORCH_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #endif
@@ -56,8 +57,10 @@ void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
   if (!recording_) {
     recording_ = std::make_unique<Recording>();
     recording_->batch = clone(batch);
-    const at::Device device = batch.labels.device();  // a recording needs a stream of its own
-    const c10::StreamGuard guard(
+    const at::Device device = batch.labels.device();
+    // What earlier steps and recordings left cached cannot be taken back while recording.
+    at::getDeviceAllocator(device.type())->emptyCache();
+    const c10::StreamGuard guard(  // a recording needs a stream of its own
         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
     recording_->graph.capture_begin();
     compute(recording_->batch, epoch, /*is_last=*/true, /*share=*/1);

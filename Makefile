@@ -52,7 +52,7 @@ test: setup-test
 	scripts/check-format
 	scripts/build release
 	$(in_env) ctest --test-dir build --output-on-failure --parallel $(JOBS)
-	scripts/build asan
+	scripts/build asan tests
 	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
 

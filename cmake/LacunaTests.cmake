@@ -1,5 +1,6 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
+add_custom_target(tests)  # all that ctest runs
 
 # One program a folder: <folder>_test, and <folder>_cuda_test for what needs a GPU (label "gpu").
 # lacuna_add_tests(<folder> [libraries beyond lacuna...])
@@ -10,10 +11,21 @@ function(lacuna_add_tests folder)
   list(FILTER cuda_tests INCLUDE REGEX "_cuda_test\\.cpp$")
   if(tests)
     add_executable(${folder}_test ${tests})
+    add_dependencies(tests ${folder}_test)
     target_link_libraries(${folder}_test PRIVATE lacuna lacuna_private_dependencies ${ARGN} GTest::gmock GTest::gtest_main)
     target_compile_options(${folder}_test PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)  # compiles in two thirds of the time
     if(NOT folder IN_LIST torch_folders)
       lacuna_link_fmt(${folder}_test)
+    endif()
+    if(folder IN_LIST torch_folders)  # headers parsed once for all programs that are compiled with the same options
+      set(first nn_test)
+    else()
+      set(first core_test)
+    endif()
+    if(first STREQUAL ${folder}_test)
+      target_precompile_headers(${first} PRIVATE ${common_headers} <gtest/gtest.h> <gmock/gmock.h>)
+    else()
+      target_precompile_headers(${folder}_test REUSE_FROM ${first})
     endif()
     if(folder IN_LIST torch_folders)  # loading torch costs a second: one process for all of a folder's tests
       set_target_properties(${folder}_test PROPERTIES JOB_POOL_COMPILE torch)
@@ -25,6 +37,7 @@ function(lacuna_add_tests folder)
   endif()
   if(cuda_tests AND LACUNA_HAVE_CUDA)
     add_executable(${folder}_cuda_test ${cuda_tests})
+    add_dependencies(tests ${folder}_cuda_test)
     target_link_libraries(${folder}_cuda_test PRIVATE lacuna lacuna_cuda ${ARGN} GTest::gmock GTest::gtest_main CUDA::cudart_static)
     gtest_discover_tests(${folder}_cuda_test DISCOVERY_TIMEOUT 60 PROPERTIES LABELS gpu TIMEOUT 600)
   endif()

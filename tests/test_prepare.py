@@ -252,3 +252,45 @@ def test_a_missing_sample_is_named(tmp_path):
         assert view.delete((17).to_bytes(4, "big"))
     code, out, err = verify(store, screen, "--all")
     assert code == 1 and "sample 17: missing" in out and "59 values, 60 expected" in out
+
+
+def reading_child(process):
+    """The process that verify reads in, once it is set up: its stderr is then /dev/null."""
+    for child in open(f"/proc/{process}/task/{process}/children").read().split():
+        try:
+            if os.readlink(f"/proc/{child}/fd/2") == "/dev/null":
+                return int(child)
+        except OSError:  # ended meanwhile
+            pass
+    return None
+
+
+def is_alive(process):
+    try:
+        return open(f"/proc/{process}/stat").read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_process_that_reads_ends_with_the_program(tmp_path):
+    """It is stopped here, so that only its parent's end can end it."""
+    screen = generate(tmp_path / "screen", 3000)
+    store = tmp_path / "store"
+    succeed(*prepare(screen, store, "bits"))
+    command = [str(PROGRAM), "verify", store, "--screen", screen, "--all"]
+    with open(tmp_path / "words", "w") as words:
+        process = subprocess.Popen(command, stdout=words, stderr=words)
+    while (reader := reading_child(process.pid)) is None:
+        assert process.poll() is None, "it ended before its child was seen"
+    os.kill(reader, signal.SIGSTOP)
+    try:
+        process.kill()
+        process.wait()
+        for _ in range(600):
+            if not is_alive(reader):
+                return
+            time.sleep(0.1)
+        pytest.fail("the process that reads is still there a minute after its parent")
+    finally:
+        if is_alive(reader):
+            os.kill(reader, signal.SIGKILL)

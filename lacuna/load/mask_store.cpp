@@ -46,7 +46,7 @@ std::string counts_in_words(const std::string& part, const MaskStoreContents& he
   if (!ours && !theirs) return "";
   if (!ours) return fmt::format(" (none here, {} there)", theirs->count);
   if (!theirs) return fmt::format(" ({} here, none there)", ours->count);
-  if (ours->count == theirs->count) return fmt::format(" (of {}, in order)", ours->count);
+  if (ours->count == theirs->count) return fmt::format(" ({} in both)", ours->count);
   return fmt::format(" ({} here, {} there)", ours->count, theirs->count);
 }
 
@@ -140,10 +140,10 @@ void MaskStoreContents::check_made_for(const Screen& screen, const fs::path& sto
   const bool of_rules = differing[0] == "rules";
   std::string words;
   for (size_t i = 0; i < differing.size() && i < 3; ++i)
-    words += (i > 0 ? ", " : "") + part_in_words(differing[i]) +
+    words += (i > 0 ? ", " : "") + part_in_words(differing[i]) + " differ" +
              counts_in_words(differing[i], here, *this);
   if (differing.size() > 3) words += fmt::format(" and {} more parts", differing.size() - 3);
-  throw Error("store {} was made for {}: {} differ; run `{}`", store.string(),
+  throw Error("store {} was made for {}: {}; run `{}`", store.string(),
               of_samples ? "other samples"
               : of_rules ? "other rules of removal"
                          : "another graph",

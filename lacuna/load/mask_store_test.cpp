@@ -115,14 +115,14 @@ TEST(MaskStore, StaleStoresAreRefusedByTheirPart) {
   const Samples some = take_samples(f.all, testing::first_samples(200));
   const uint64_t physical = f.graph.edges("gene.physical.gene").size();
   expect(says(f.write("edges", copy_graph("", "physical"), some)),
-         fmt::format("made for another graph: edges of type 'physical' ({} here, {} there) differ",
+         fmt::format("made for another graph: edges of type 'physical' differ ({} here, {} there)",
                      physical - 1, physical));
-  expect(says(f.write("genes", copy_graph("gene", ""), some)), "another graph: genes");
+  expect(says(f.write("genes", copy_graph("gene", ""), some)), "another graph: genes differ (");
   auto swapped = testing::first_samples(200);
   swapped[150] = 201;
   swapped[151] = 202;
   expect(says(f.write("swapped", f.graph, take_samples(f.all, swapped))),
-         "made for other samples: samples 0:200");
+         "made for other samples: samples 0:200 differ");
   expect(says(f.write("fewer", 199)), "made for other samples: it holds 0 to 199");
 
   // More samples, a label or a column are no difference.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <future>
 
@@ -20,7 +21,6 @@ namespace {
 constexpr uint64_t kTransactionBytes = 64 << 20;
 constexpr uint64_t kTransactionSamples = 16384;
 constexpr double kMargin = 1.2;  // of free disk space, over what is needed
-constexpr uint64_t kPageBytes = 4096;
 
 // What lies at the place of a store.
 struct There {
@@ -77,13 +77,6 @@ void check_fits(const There& there, const Screen& screen, MaskForm form, uint64_
     throw Error("{}: holds masks by view {}, not {}; {}", out.string(), name(contents.view),
                 name(view), mend);
   contents.check_made_for(screen, out);
-}
-
-// What a value takes on disk: pages of its own, or, where it is small, a place in a page of the tree.
-uint64_t stored_bytes(uint64_t value_bytes) {
-  constexpr uint64_t kPageHeader = 16, kTreeEntry = 24;
-  if (value_bytes + kTreeEntry < kPageBytes / 2) return value_bytes + kTreeEntry;
-  return (kPageHeader + value_bytes + kPageBytes - 1) / kPageBytes * kPageBytes + kTreeEntry;
 }
 
 // "disk:bits needs 107 GB, disk:positions needs 3 GB, "
@@ -215,17 +208,17 @@ void encode_value(const MaskEncoder& encoder, const RemovedReader& removed, uint
 
 uint64_t stored_bytes_per_sample(const Screen& screen, const RemovalRules& rules, MaskForm form) {
   const uint64_t fixed = record_bytes(MaskLayout(rules, MaskForm::u8), form);
-  if (fixed > 0) return stored_bytes(sizeof(MaskHeader) + fixed);
+  if (fixed > 0) return uint64_t(std::ceil(lmdb_bytes_per_value(sizeof(MaskHeader) + fixed)));
   const MaskEncoder encoder(rules, form);
   const RemovedReader removed(screen.samples());
   const uint64_t looked_at = std::min<uint64_t>(removed.size(), 1000);
   std::vector<std::byte> value;
-  uint64_t total = 0;
+  double total = 0;
   for (uint64_t i = 0; i < looked_at; ++i) {
     encode_value(encoder, removed, i * removed.size() / looked_at, value);
-    total += stored_bytes(value.size());
+    total += lmdb_bytes_per_value(value.size());
   }
-  return looked_at == 0 ? 0 : total / looked_at;
+  return looked_at == 0 ? 0 : uint64_t(std::ceil(total / double(looked_at)));
 }
 
 PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -203,8 +204,10 @@ void check_values(int fd, const Screen& screen, const fs::path& store,
   }
 }
 
-// What it dies of is the parent's to tell: no words, no core file.
-void prepare_to_die_quietly() {
+// What it dies of is the parent's to tell: no words, no core file. It does not outlive the parent.
+void prepare_to_die_quietly(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGVTALRM})
     ::signal(number, SIG_DFL);
   const rlimit none = {0, 0};
@@ -221,14 +224,14 @@ struct Child {
 Child start_child(const std::function<void(int fd)>& work) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("verify", "cannot make a pipe");
-  const pid_t pid = ::fork();
+  const pid_t parent = ::getpid(), pid = ::fork();
   if (pid < 0) throw_errno("verify", "cannot start a process");
   if (pid > 0) {
     ::close(ends[1]);
     return {pid, ends[0]};
   }
   ::close(ends[0]);
-  prepare_to_die_quietly();
+  prepare_to_die_quietly(parent);
   try {
     work(ends[1]);
   } catch (const std::exception& error) {

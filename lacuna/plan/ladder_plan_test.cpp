@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "lacuna/core/testing.h"
+#include "lacuna/load/mask_store.h"
 #include "lacuna/plan/ladder_words.h"
+#include "lacuna/store/lmdb.h"
 
 namespace lacuna {
 namespace {
@@ -19,7 +21,7 @@ constexpr uint64_t kYeast = 332'313, kTwentyMillion = 20'000'000;
 MaskSizes yeast_sizes() {
   MaskSizes sizes;
   const auto size = [](double record) {
-    return FormSize{record, lmdb_bytes_per_value(kRecordHeaderBytes + uint64_t(record))};
+    return FormSize{record, lmdb_bytes_per_value(sizeof(MaskHeader) + uint64_t(record))};
   };
   sizes.u8 = size(2'551'232);
   sizes.bits = size(319'488);

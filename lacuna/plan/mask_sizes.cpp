@@ -1,8 +1,11 @@
 #include "lacuna/plan/mask_sizes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lacuna/core/error.h"
+#include "lacuna/load/mask_store.h"
+#include "lacuna/store/lmdb.h"
 
 namespace lacuna {
 namespace {
@@ -11,7 +14,7 @@ constexpr uint64_t kMostLookedAt = 256;
 
 FormSize fixed_size(const MaskLayout& layout, MaskForm form) {
   const uint64_t record = record_bytes(layout, form);
-  return {double(record), lmdb_bytes_per_value(kRecordHeaderBytes + record)};
+  return {double(record), lmdb_bytes_per_value(sizeof(MaskHeader) + record)};
 }
 
 }  // namespace
@@ -31,7 +34,7 @@ const FormSize& MaskSizes::of(MaskForm form) const {
 }
 
 uint64_t MaskSizes::index_bytes(uint64_t batch) const {
-  return uint64_t(double(batch) * (4 * removed + 4 + 4 * double(labels)) + 4);
+  return uint64_t(std::llround(double(batch) * (4 * removed + 4 + 4 * double(labels)) + 4));
 }
 
 MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
@@ -57,21 +60,9 @@ MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
     sizes.removed += double(removed.size()) / double(sizes.looked_at);
     sizes.positions.record += double(record.size()) / double(sizes.looked_at);
     sizes.positions.stored +=
-        lmdb_bytes_per_value(kRecordHeaderBytes + record.size()) / double(sizes.looked_at);
+        lmdb_bytes_per_value(sizeof(MaskHeader) + record.size()) / double(sizes.looked_at);
   }
   return sizes;
-}
-
-// LMDB's own rules, for pages of 4096 bytes: a node is 8 bytes, key and value; one that would not
-// leave room for a second on its page puts its value on pages of its own and keeps their number.
-double lmdb_bytes_per_value(uint64_t value_bytes) {
-  constexpr uint64_t kPage = 4096, kPageHeader = 16, kRoom = kPage - kPageHeader;
-  constexpr uint64_t kNode = 8 + 4, kLargestNode = kRoom / 2 - 2, kPageNumber = 8, kPlace = 2;
-  const bool own_pages = kNode + value_bytes > kLargestNode;
-  const uint64_t node = kNode + (own_pages ? kPageNumber : value_bytes);
-  const uint64_t in_leaf = kRoom / (node + node % 2 + kPlace);
-  const uint64_t pages = own_pages ? (kPageHeader + value_bytes + kPage - 1) / kPage : 0;
-  return double(pages * kPage) + double(kPage) / double(in_leaf);
 }
 
 Json to_json(const MaskSizes& sizes) {

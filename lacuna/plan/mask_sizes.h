@@ -12,9 +12,6 @@
 
 namespace lacuna {
 
-// In front of every record of a store.
-inline constexpr uint64_t kRecordHeaderBytes = 48;
-
 struct FormSize {
   double record = 0;  // bytes
   double stored = 0;  // bytes a sample of a store: with header, whole pages, and the tree's pages
@@ -36,10 +33,6 @@ struct MaskSizes {
 // the same rules. Throws Error for samples that remove what is not a gene.
 MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
                         const MaskEncoder& positions);
-
-// Bytes an LMDB takes for each of many values that are appended with keys of 4 bytes: large ones
-// take whole pages of their own (16 bytes of them go to LMDB), small ones share leaves.
-double lmdb_bytes_per_value(uint64_t value_bytes);
 
 Json to_json(const MaskSizes& sizes);
 

@@ -1,7 +1,6 @@
 #include "lacuna/plan/mask_sizes.h"
 
 #include <gmock/gmock.h>
-#include <lmdb.h>
 
 #include <cmath>
 #include <set>
@@ -77,39 +76,6 @@ TEST(MaskSizes, YeastSize) {
   EXPECT_NEAR(sizes.u8.stored / sizes.bits.stored, 8, 8 * 0.03);
   EXPECT_LT(sizes.positions.stored, 8'176);
 }
-
-// LMDB itself, which counts its pages.
-class LmdbSizes : public ::testing::TestWithParam<uint64_t> {};
-
-TEST_P(LmdbSizes, AsWrittenByLmdb) {
-  const uint64_t value_bytes = GetParam(), entries = 2000;
-  const TemporaryDirectory folder;
-  MDB_env* environment = nullptr;
-  ASSERT_EQ(mdb_env_create(&environment), 0);
-  ASSERT_EQ(mdb_env_set_mapsize(environment, size_t(1) << 30), 0);
-  ASSERT_EQ(mdb_env_open(environment, folder.path().c_str(), MDB_NOSYNC | MDB_NOLOCK, 0666), 0);
-  MDB_txn* transaction = nullptr;
-  MDB_dbi database = 0;
-  ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
-  ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &database), 0);
-  std::string value(value_bytes, 'x');
-  for (uint32_t i = 0; i < entries; ++i) {
-    uint32_t number = __builtin_bswap32(i);
-    MDB_val key = {4, &number}, data = {value.size(), value.data()};
-    ASSERT_EQ(mdb_put(transaction, database, &key, &data, MDB_APPEND), 0);
-  }
-  MDB_stat stat = {};
-  ASSERT_EQ(mdb_stat(transaction, database, &stat), 0);
-  mdb_txn_abort(transaction);
-  mdb_env_close(environment);
-  const double pages = double(stat.ms_leaf_pages + stat.ms_overflow_pages);
-  EXPECT_NEAR(lmdb_bytes_per_value(value_bytes) * double(entries) / 4096, pages, 1) << value_bytes;
-}
-
-// Around the borders: the largest value that stays in a leaf, the one that fills a page.
-INSTANTIATE_TEST_SUITE_P(Values, LmdbSizes,
-                         ::testing::Values(48, 100, 101, 2025, 2026, 2027, 4080, 4081, 8176, 8177,
-                                           48 + 2551 * 4));
 
 }  // namespace
 }  // namespace lacuna

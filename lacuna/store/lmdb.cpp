@@ -184,4 +184,16 @@ void LmdbWriter::commit() {
   check_lmdb(mdb_txn_commit(transaction_.release()), path_, "cannot write to the disk");
 }
 
+// LMDB's own rules, for pages of 4096 bytes: a node is 8 bytes, key and value; one that would not
+// leave room for a second on its page puts its value on pages of its own and keeps their number.
+double lmdb_bytes_per_value(uint64_t value_bytes) {
+  constexpr uint64_t kPage = 4096, kPageHeader = 16, kRoom = kPage - kPageHeader;
+  constexpr uint64_t kNode = 8 + 4, kLargestNode = kRoom / 2 - 2, kPageNumber = 8, kPlace = 2;
+  const bool own_pages = kNode + value_bytes > kLargestNode;
+  const uint64_t node = kNode + (own_pages ? kPageNumber : value_bytes);
+  const uint64_t in_leaf = kRoom / (node + node % 2 + kPlace);
+  const uint64_t pages = own_pages ? (kPageHeader + value_bytes + kPage - 1) / kPage : 0;
+  return double(pages * kPage) + double(kPage) / double(in_leaf);
+}
+
 }  // namespace lacuna

@@ -120,6 +120,10 @@ class LmdbWriter {
   unsigned database_ = 0;
 };
 
+// Bytes of the file for each of many values that are appended with keys of 4 bytes: large ones take
+// whole pages of their own (16 bytes of them go to LMDB), small ones share leaves.
+double lmdb_bytes_per_value(uint64_t value_bytes);
+
 // Throws Error("path: what: LMDB's words") unless code is 0.
 void check_lmdb(int code, const fs::path& path, const char* what);
 

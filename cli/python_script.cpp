@@ -1,5 +1,6 @@
 #include "cli/python_script.h"
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,11 @@ PythonScript::PythonScript(const std::string& script, const std::string& python,
   process_ = -1;
   throw Error("Python is needed, and '{}' cannot be started: {}; name one with --python", words[0],
               std::strerror(error));
+}
+
+PythonScript::~PythonScript() {
+  if (process_ >= 0) ::kill(process_, SIGTERM);
+  end();
 }
 
 bool PythonScript::read_line(std::string& line) {

@@ -18,7 +18,7 @@ class PythonScript {
   // which to start; empty: LACUNA_PYTHON, else python3. Throws Error when either is not there.
   PythonScript(const std::string& script, const std::string& python,
                const std::vector<std::string>& words);
-  ~PythonScript() { end(); }
+  ~PythonScript();  // one that still runs is ended
   PythonScript(const PythonScript&) = delete;
   PythonScript& operator=(const PythonScript&) = delete;
 

@@ -17,7 +17,7 @@ class Workshop {
     std::error_code error;
     if (!fs::create_directory(path_, error))
       throw Error("{}: cannot create: {}; name another folder with --out", path_.string(),
-                  error.message());
+                  error ? error.message() : "it is there already");
   }
   ~Workshop() {
     std::error_code ignored;

@@ -106,7 +106,7 @@ def test_a_python_without_packages_is_named(screen, tmp_path):
 
 
 # ---- training
-SMALL_MODEL = ["--train", "--steps", "2", "--set", "model.width=8", "--set", "model.layers=1", "--set", "train.device=cpu"]
+SMALL_MODEL = ["--train", "--steps", "2", "--set", "model.width=8", "--set", "model.layers=2", "--set", "train.device=cpu"]
 
 
 def has_torch():

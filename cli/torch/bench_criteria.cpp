@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ constexpr const char* kMore =
   2  is training faster than the usual form (copies of the graph with edge masks in PyG), and on a GPU at
      least 10 steps a second at batch 28?
   3  do all rungs train to predictions within 1e-6 of each other?
-  4  does a rung need less than 50 MB on the GPU beyond the model?
+  4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model (device: and beyond
+     the masks of one batch)?
   5  does a whole run end without error?
   6  do two runs with one seed give the same numbers?
 What cannot be asked here is left out, with the reason. Exit code 1 when one of them fails. The usual form needs a
@@ -47,8 +49,13 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
   };
   const fs::path json = folder / "usual.json";
   try {
-    if (model("name", "") != "hetero_gin" || model("merge", "sum") != "sum")
-      throw Error("it is there for HeteroGin that sums its networks");
+    const std::map<std::string, std::string> as_there = {
+        {"name", "hetero_gin"}, {"merge", "sum"},     {"norm", "layer"},      {"output", "global"},
+        {"dropout", "0"},       {"features", "none"}, {"metabolism", "false"}};
+    for (const auto& [key, value] : as_there)
+      if (model(key.c_str(), value.c_str()) != value)
+        throw Error("it is there with model.{} {} only", key, value);
+    const at::Device device = choose_device(config.train.device, [](const std::string&) {});
     PythonScript script("step.py", arguments.python,
                         {"--lacuna",    fs::read_symlink("/proc/self/exe").string(),
                          "--screen",    (folder / "slice").string(),
@@ -59,6 +66,7 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
                          "--width",     model("width", "64"),
                          "--layers",    model("layers", "3"),
                          "--precision", config.train.precision,
+                         "--device",    device.is_cuda() ? "cuda" : "cpu",
                          "--json",      json.string()});
     for (std::string line; script.read_line(line);) continue;
     if (const int status = script.end(); status != 0)
@@ -67,6 +75,7 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
     criteria.without_usual = error.what();
     return;
   }
+  criteria.without_usual = "a step of Lacuna's did not fit beside it";
   for (const Json& one : Json::parse(read_text(json))) {
     if (one.at("form") != "usual") continue;
     if (!one.at("fits").get<bool>()) {

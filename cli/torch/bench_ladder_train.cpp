@@ -24,7 +24,8 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     const double difference = std::abs(double(a[i]) - double(b[i]));
-    if (!(difference <= largest)) largest = difference;  // also where it is NaN
+    if (std::isnan(difference)) return difference;
+    largest = std::max(largest, difference);
   }
   return largest;
 }

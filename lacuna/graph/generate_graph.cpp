@@ -356,7 +356,8 @@ GraphCounts size_of(GraphSize size) {
 HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type) {
   const GraphCounts counts = size_of(size);
   const auto is_even = [&](const GeneEdgeCounts& type) { return type.name == even_type; };
-  LACUNA_ASSERT(even_type.empty() || std::ranges::any_of(counts.types, is_even));
+  if (!even_type.empty() && std::ranges::none_of(counts.types, is_even))
+    throw Error("there is no gene-gene type '{}' to make even", even_type);
   HeteroGraph graph;
   graph.add_nodes("gene", numbered("G", counts.genes));
   if (counts.reactions > 0) graph.add_nodes("reaction", numbered("R", counts.reactions));

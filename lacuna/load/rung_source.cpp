@@ -35,6 +35,8 @@ struct RungMasks::State {
 
 namespace {
 
+constexpr double kMargin = 1.2;  // of free memory, over what is needed: batches come on top
+
 MaskForm form_of(Rung rung) {
   if (is_stored(rung)) return form_of_disk_rung(name(rung));
   return rung == Rung::ram_bits ? MaskForm::bits : MaskForm::u8;
@@ -58,6 +60,11 @@ MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungO
     throw Error("store {} is for rung {}, but the rung is {}; `{}` makes one",
                 options.store.string(), disk_rung(store.form()), name(options.rung),
                 prepare_command(screen, form, "STORE"));
+  if (store.view() != GeneReactionView::gene)
+    throw Error(
+        "store {} was made with view {} of gene-reaction edges, and rungs have view gene; `{} "
+        "--again` makes it anew",
+        options.store.string(), name(store.view()), prepare_command(screen, form, options.store));
   return store;
 }
 
@@ -87,13 +94,15 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
   const MaskEncoder encoder(rules, state->form);
   state->samples = screen.samples().size();
   state->record_bytes = encoder.record_bytes();
-  const uint64_t needed = state->samples * state->record_bytes, there = available_memory();
-  if (needed > there)
+  const uint64_t needed = state->samples * state->record_bytes;
+  give_back_freed_memory();
+  const uint64_t there = available_memory();
+  if (double(needed) * kMargin > double(there))
     throw Error(
-        "rung {} needs {} of memory for the masks of {} samples, and {} are free; rung kernel "
-        "needs none, and `lacuna plan {}` compares them all",
-        name(options.rung), format_bytes(needed), with_commas(state->samples), format_bytes(there),
-        screen.path().string());
+        "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
+        "kernel needs none, and `lacuna plan {}` compares them all",
+        name(options.rung), kMargin, format_bytes(needed), with_commas(state->samples),
+        format_bytes(there), screen.path().string());
   state->held = Scratch<std::byte>(needed);
   constexpr uint64_t kBlock = 256;  // samples between two words of progress
   progress.begin("making masks", state->samples, "samples");
@@ -135,9 +144,10 @@ void RungMasks::check_samples(const Screen& screen, uint64_t first, uint64_t las
   if (!state_->store) return;
   const MaskStore& store = *state_->store;
   if (first >= store.begin() && last < store.end()) return;
-  throw Error("store {} holds samples {} to {}, but samples {} to {} are asked for; `{}` adds them",
-              store.path().string(), store.begin(), store.end() - 1, first, last,
-              prepare_command(screen, state_->form, store.path()));
+  throw Error(
+      "store {} holds samples {} to {}, but samples {} to {} are asked for; `{}{}` makes them",
+      store.path().string(), store.begin(), store.end() - 1, first, last,
+      prepare_command(screen, state_->form, store.path()), first < store.begin() ? " --again" : "");
 }
 
 // ---- batches
@@ -159,7 +169,12 @@ void RungSource::fill(std::span<const uint64_t> places, RungBatch& out) const {
   source_.fill(places, out.samples_);
   out.records_.clear();
   out.block_ = nullptr;
-  out.masks_ = masks_;
+  if (out.masks_.state_ != masks_.state_) {  // it comes from another source
+    out.arena_.reset();
+    out.buffer_ = {};
+    out.capacity_ = 0;
+    out.masks_ = masks_;
+  }
   if (masks_.loads_masks()) fill_masks(out);
 }
 
@@ -167,12 +182,13 @@ void RungSource::fill(std::span<const uint64_t> places, RungBatch& out) const {
 void RungSource::reserve(RungBatch& out) const {
   const uint64_t capacity = std::max(batch_, out.size());
   if (out.capacity_ >= capacity) return;
-  out.capacity_ = capacity;
+  out.capacity_ = 0;
   if (masks_.rung() == Rung::worker)
     out.arena_ =
         std::make_unique<MaskArena>(masks_.layout(), masks_.table(), int64_t(capacity) + 1);
   if (masks_.state_->expands())
     out.buffer_ = Scratch<uint8_t>((capacity + 1) * masks_.layout().stride());
+  out.capacity_ = capacity;
 }
 
 void RungSource::fill_masks(RungBatch& out) const {

@@ -133,12 +133,14 @@ class TemporaryStore {
  public:
   TemporaryStore(const Screen& slice, Rung rung, const fs::path& folder, Progress& progress)
       : path_(folder / "store") {
-    bytes_ = prepare_masks(slice, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
+    try {
+      bytes_ = prepare_masks(slice, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
+    } catch (...) {
+      remove();
+      throw;
+    }
   }
-  ~TemporaryStore() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~TemporaryStore() { remove(); }
   TemporaryStore(const TemporaryStore&) = delete;
   TemporaryStore& operator=(const TemporaryStore&) = delete;
 
@@ -146,6 +148,11 @@ class TemporaryStore {
   uint64_t bytes() const { return bytes_; }
 
  private:
+  void remove() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
   fs::path path_;
   uint64_t bytes_ = 0;
 };

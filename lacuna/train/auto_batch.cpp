@@ -37,7 +37,10 @@ uint64_t peak_of(at::Device device, const Body& body) {
 }
 
 uint64_t free_bytes(at::Device device) {
-  if (device.is_cpu()) return available_memory();
+  if (device.is_cpu()) {
+    give_back_freed_memory();  // the trial's
+    return available_memory();
+  }
   return at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first;
 }
 

@@ -25,7 +25,9 @@
 namespace lacuna {
 namespace {
 
-constexpr double kStepsAsked = 10;       // a second, of a GPU
+constexpr double kStepsAsked = 10;  // a second, of a GPU
+constexpr uint64_t kMaskSamples = 28;
+constexpr uint64_t kBatchAsked = 28;     // at which they are asked for
 constexpr double kWithin = 1e-6;         // of predictions
 constexpr double kMemoryAsked = 50e6;    // bytes
 constexpr uint64_t kWarmSteps = 5;       // on a GPU; libraries choose, the step is recorded
@@ -97,13 +99,13 @@ class Criteria {
     const GeneGraph on_gpu(graph, device_, nullptr, /*makes_masks=*/true);
     std::vector<int32_t> removed, ptr = {0};
     Random random(slice_.samples().size());
-    for (uint64_t b = 0; b < settings_.batch; ++b) {  // from the wild type to half of all genes
+    for (uint64_t b = 0; b < kMaskSamples; ++b) {  // from the wild type to half of all genes
       const uint64_t most = b == 1 ? graph.genes().size() / 2 : b % 9;
       for (uint64_t i = 0; i < most; ++i)
         removed.push_back(int32_t(random.below(graph.genes().size())));
       ptr.push_back(int32_t(removed.size()));
     }
-    std::vector<uint8_t> expected(settings_.batch * layout.stride());
+    std::vector<uint8_t> expected(kMaskSamples * layout.stride());
     write_masks(layout, table, {removed, ptr}, expected.data());
     const ModelInput input = on_gpu.with_masks(to_device(make_input(removed, ptr), device_));
     const at::Tensor made = input.masks.cpu();
@@ -113,7 +115,7 @@ class Criteria {
     result.verdict = differ == 0 ? Verdict::pass : Verdict::fail;
     result.figure =
         fmt::format("{} of {} bytes differ, {} samples that remove 0 to {} genes", differ,
-                    with_commas(expected.size()), settings_.batch, graph.genes().size() / 2);
+                    with_commas(expected.size()), kMaskSamples, graph.genes().size() / 2);
     return result;
   }
 
@@ -122,7 +124,8 @@ class Criteria {
     Criterion result =
         ask(2, "training is faster than the usual form, and 10 steps a second on a GPU");
     const double ms = trained_.at(Rung::kernel).ms;
-    const bool is_enough = !has_gpu() || 1000 / ms >= kStepsAsked;
+    const bool is_asked = has_gpu() && settings_.batch <= kBatchAsked;
+    const bool is_enough = !is_asked || 1000 / ms >= kStepsAsked;
     result.figure = fmt::format("{:.2f} steps/s at batch {} on rung kernel ({:.1f} ms)", 1000 / ms,
                                 settings_.batch, ms);
     if (!has_gpu()) result.figure += ", no GPU to ask for 10 of";
@@ -159,7 +162,8 @@ class Criteria {
 
   // ---- 4
   Criterion memory() const {
-    Criterion result = ask(4, "a rung needs under 50 MB on the GPU beyond the model");
+    Criterion result =
+        ask(4, "rungs kernel and device need under 50 MB on the GPU beyond the model");
     if (!has_gpu()) return without_gpu(result);
     const uint64_t batches[] = {settings_.batch};
     const double model = double(measure_steps(config_, batches, 1, {}, note_).at(0).peak_bytes);
@@ -188,7 +192,7 @@ class Criteria {
       result.verdict = Verdict::pass;
       result.figure = fmt::format("{} samples, epochs: {}, with baselines", slice_.samples().size(),
                                   config_.train.epochs);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       check_stop();
       result.verdict = Verdict::fail;
       result.figure = error.what();
@@ -202,11 +206,20 @@ class Criteria {
       result.figure = "the first run failed";
       return result;
     }
-    const Safetensors second = run("second");
+    Safetensors second;
+    try {
+      second = run("second");
+    } catch (const std::exception& error) {
+      check_stop();
+      result.verdict = Verdict::fail;
+      result.figure = std::string("the second run failed: ") + error.what();
+      return result;
+    }
     uint64_t values = 0, differ = 0;
     for (const auto& [key, array] : first_.arrays) {
-      const auto a = array.bytes(), b = second.arrays.at(key).bytes();
       if (array.dtype() != DType::f32) continue;
+      const auto a = array.bytes(), b = second.arrays.at(key).bytes();
+      LACUNA_ASSERT(a.size() == b.size());  // one config, one model
       values += a.size() / 4;
       for (size_t i = 0; i < a.size(); i += 4) differ += std::memcmp(&a[i], &b[i], 4) != 0;
     }
@@ -267,6 +280,11 @@ Config criteria_config(const fs::path& screen, const CriteriaSettings& settings)
       "evaluate: {{bootstrap: 100}}\n",
       settings.batch, at::getNumGPUs() > 0 ? "bf16" : "f32");
   Config config = parse_config(text, settings.settings);
+  if (config.train.device == "cpu" && config.train.precision == "bf16") {
+    std::vector<std::string> in_f32 = settings.settings;
+    in_f32.push_back("train.precision=f32");
+    config = parse_config(text, in_f32);
+  }
   config.screen = screen;
   config.resolved["screen"] = screen.string();
   return config;

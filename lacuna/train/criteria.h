@@ -5,8 +5,8 @@
 //   2  is training faster than the usual form (copies of the graph with edge masks), and on a GPU at
 //      least 10 steps a second at batch 28?
 //   3  do all rungs train to predictions within 1e-6 of each other? (in f32)
-//   4  does a rung need less than 50 MB on the GPU beyond the model? (for `device` beyond the model
-//      and the masks of one batch)
+//   4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model? (device:
+//      beyond the model and the masks of one batch; what worker needs is told beside)
 //   5  does a whole run end without error?
 //   6  do two runs with one seed give the same numbers?
 //

@@ -12,16 +12,6 @@
 namespace lacuna {
 namespace {
 
-std::vector<float> all_weights(const Model& model) {
-  std::vector<float> result;
-  for (const at::Tensor& parameter : model.parameters()) {
-    const at::Tensor host = parameter.detach().to(at::kCPU, at::kFloat).contiguous();
-    const float* data = host.const_data_ptr<float>();
-    result.insert(result.end(), data, data + host.numel());
-  }
-  return result;
-}
-
 // Milliseconds a step. On the CPU the median of single steps, so that a moment in which the machine
 // did something else counts little; on a GPU steps follow each other without waiting.
 double time_steps(TrainingSteps& run, uint64_t steps, bool is_cpu) {
@@ -46,12 +36,9 @@ RungTraining measure_rung(const Config& config, uint64_t warm, uint64_t steps, u
     TrainingSteps run(session, /*may_record=*/true);
     run.run(warm);
     result.ms = time_steps(run, steps, device.is_cpu());
-    result.is_recorded = run.is_recorded();
-    result.loss = run.last_loss();
   }
   if (memory)
     result.device_bytes = uint64_t(memory->getDeviceStats(device.index()).allocated_bytes[0].peak);
-  result.weights = all_weights(*session.model);
   std::vector<uint32_t> chosen = session.samples(Part::train);
   chosen.resize(std::min<size_t>(chosen.size(), predict));
   result.predicted = predict_samples(session, std::move(chosen), 0).predicted;

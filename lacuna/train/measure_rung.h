@@ -11,11 +11,8 @@ namespace lacuna {
 
 struct RungTraining {
   double ms = 0;                 // a step, from batch to batch, loading included
-  bool is_recorded = false;      // as one CUDA graph
   uint64_t device_bytes = 0;     // allocated on the GPU at the peak; 0 on the CPU
   uint64_t parameters = 0;       // of the model
-  double loss = 0;               // of the last step
-  std::vector<float> weights;    // all of them, after the steps
   std::vector<float> predicted;  // after the steps: of the samples asked for, [P, L]
 };
 

@@ -39,7 +39,8 @@ void TrainingSteps::run_one() {
     if (!batch) batch = feed_.next();  // an epoch has ended
     LACUNA_ASSERT(batch);
     const bool is_last = index + 1 == options_.accumulate || feed_.state().position == batches;
-    stepper_.run(*batch, step_, index, is_last, feed_.state().epoch, lr);
+    stepper_.run(*batch, step_, index, is_last, feed_.state().epoch, lr,
+                 1 / double(options_.accumulate));
     if (is_last) break;
   }
   ++step_;

@@ -20,7 +20,6 @@ class TrainingSteps {
   double time(uint64_t count);  // milliseconds of `count` steps, the device's end awaited
   void wait() const { stepper_.first_bad_step(); }
   bool is_recorded() const { return stepper_.is_recorded(); }
-  double last_loss() const { return stepper_.last_loss(); }
 
  private:
   void run_one();

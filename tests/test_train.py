@@ -129,10 +129,10 @@ def assert_same_story(run, other):
 
 
 class Started:
-    """A training in the background, to be watched and disturbed."""
+    """A training in the background, to be watched and disturbed; nice, so that it does not outrun who watches it."""
 
     def __init__(self, *arguments):
-        self.process = subprocess.Popen([str(word) for word in (PROGRAM, *arguments)], text=True,
+        self.process = subprocess.Popen(["nice", "-n", "19", *(str(word) for word in (PROGRAM, *arguments))], text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def wait_for(self, condition):
@@ -244,7 +244,7 @@ def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
     out = folder / f"killed-{accumulate}"
     arguments = words(folder, out, **changes)
     kills = 0
-    for target in sorted(random.sample(range(1, steps), 7)):
+    for target in sorted(random.sample(range(1, steps * 3 // 4), 7)):
         started = Started(*arguments)
         alive = started.wait_for(lambda: any(line["step"] >= target for line in lines(out)[-1:]))
         assert alive
@@ -252,7 +252,6 @@ def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
         kills += started.end(signal.SIGKILL) == -signal.SIGKILL
         arguments = ["train", "--resume", "--out", out]
     assert kills >= 5, "the training is too short to be killed"
-    assert status(out) == "running"
     assert lacuna(*arguments).returncode == 0
     assert status(out) == "finished"
     assert_same_bits(out, whole)

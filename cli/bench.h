@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,13 @@ void add_bench_step(CLI::App& bench);      // with torch: cli/torch/bench_step.c
 struct LadderTraining {
   fs::path config;                    // empty: HeteroGin, width 64, three layers
   std::vector<std::string> settings;  // key=value over it
-  uint64_t steps = 3;                 // measured on a rung
+  uint64_t rounds = 2;                // up the ladder and down again
+  uint64_t steps = 3;                 // measured on a rung in a round
 };
-// Trains on every rung that it is given, on the slice and its split "ladder", from the same weights
-// and over the same batches. described: what was trained, once it was; outlives the function.
-WithStore ladder_training(const Screen& slice, const LadderSettings& ladder,
-                          const LadderTraining& training, std::string& described);
+// Trains on every rung, adds what it measured, and says what was trained.
+using TrainLadder = std::function<std::string(LadderMeasurement& ladder, Progress& progress)>;
+// On the slice and its split "ladder". Throws Error at once for a config that is wrong.
+TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
+                            const LadderTraining& training);
 
 }  // namespace lacuna::cli

@@ -156,9 +156,6 @@ void add_plan(CLI::App& app) {
   command->add_option("--threads", arguments->threads, "Loader threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->add_option("--prefetch", plan.prefetch, "Batches of masks made ahead")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
-      ->capture_default_str();
   command->add_option("--out", arguments->out,
                       "Folder in which a store would lie; the screen's own folder unless given");
   command->add_option("--memory", arguments->memory, "Bytes of memory, as 64GB, instead of probed");

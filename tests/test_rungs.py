@@ -105,6 +105,12 @@ def test_a_rung_without_its_store_says_how_to_make_one(folder):
     assert not (folder / "refused").exists()
 
 
+def test_a_store_that_is_not_read_is_said(folder):
+    unread = words(folder, "worker", store=store(folder, "disk:u8"), **{"train.epochs": 1})
+    result = lacuna("train", folder / "empty.yaml", "--out", folder / "unread", *unread)
+    assert result.returncode == 0 and "is not read: rung worker needs none" in result.stdout + result.stderr
+
+
 def test_profile_shows_where_masks_are_made(folder):
     def ms(rung):
         out = folder / f"profile-{rung}"

@@ -3,18 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "cli/bench.h"
 #include "lacuna/core/text.h"
-#include "lacuna/train/measure_rung.h"
+#include "lacuna/train/measure_rungs.h"
 
 namespace lacuna::cli {
 namespace {
-
-// Before the clock starts. On a GPU libraries choose and the step is recorded; on the CPU a step may
-// take seconds.
-constexpr uint64_t kWarmSteps = 5, kWarmStepsOnCpu = 1;
 
 constexpr const char* kConfig =
     "screen: slice\n"
@@ -32,8 +27,8 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 }  // namespace
 
-WithStore ladder_training(const Screen& slice, const LadderSettings& ladder,
-                          const LadderTraining& training, std::string& described) {
+TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
+                            const LadderTraining& training) {
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   Config config = training.config.empty() ? parse_config(kConfig, training.settings)
                                           : read_config(training.config, training.settings);
@@ -42,21 +37,27 @@ WithStore ladder_training(const Screen& slice, const LadderSettings& ladder,
   config.train.batch = int64_t(ladder.batch);
   config.train.threads = ladder.threads;
   const at::Device device = choose_device(config.train.device, note);
-  const uint64_t warm = device.is_cuda() ? kWarmSteps : kWarmStepsOnCpu;
-  const auto first = std::make_shared<std::vector<float>>();
-  return [=, &described](const fs::path& store, RungMeasurement& result) mutable {
-    config.rung = result.rung;
-    config.store = store;
-    const auto nothing = [](const std::string&) {};
-    const RungTraining trained = measure_rung(config, warm, training.steps, ladder.batch, nothing);
-    result.steps_per_second = 1000 / trained.ms;
-    if (device.is_cuda()) result.device_bytes = double(trained.device_bytes);
-    if (first->empty()) *first = trained.predicted;
-    result.difference = largest_difference(trained.predicted, *first);
-    described =
-        fmt::format("{} with {} parameters in {} on {}; steps measured: {}, after {} to warm up",
-                    config.model["name"].as<std::string>(), with_commas(trained.parameters),
-                    config.train.precision, device.str(), training.steps, warm);
+  const RungTrainingSettings settings = {.folder = ladder.folder,
+                                         .rungs = ladder.rungs,
+                                         .rounds = training.rounds,
+                                         .steps = training.steps,
+                                         .predict = ladder.batch,
+                                         .stop = ladder.stop};
+  return [=](LadderMeasurement& measured, Progress& progress) {
+    const auto trained = measure_rungs(
+        config, settings, [](const std::string&) {}, progress);
+    const RungTraining& first = trained.at(ladder.rungs.at(0));
+    for (RungMeasurement& rung : measured.rungs) {
+      const RungTraining& one = trained.at(rung.rung);
+      rung.steps_per_second = 1000 / one.median_ms();
+      if (device.is_cuda()) rung.device_bytes = double(one.device_bytes);
+      rung.difference = largest_difference(one.predicted, first.predicted);
+    }
+    return fmt::format(
+        "{} with {} parameters in {} on {}; rounds up and down the ladder: {}, steps measured in "
+        "each: {}, after {} to warm up",
+        config.model["name"].as<std::string>(), with_commas(first.parameters),
+        config.train.precision, device.str(), settings.rounds, settings.steps, warm_steps(device));
   };
 }
 

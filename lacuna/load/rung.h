@@ -10,6 +10,7 @@
 // All give the same numbers; time, bytes and memory differ.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -33,5 +34,8 @@ Rung rung_from_name(std::string_view name);  // throws Error, listing all
 std::span<const Rung> all_rungs();           // in the order above
 bool is_stored(Rung rung);                   // reads a store
 bool loads_masks(Rung rung);                 // a loader's batch holds masks: all but device, kernel
+// Batches of masks that a loader of so many threads should make ahead: each takes 70 MB at yeast
+// size and batch 28, so no more than keep every thread at work.
+inline uint64_t masks_ahead(int threads) { return std::max<uint64_t>(4, uint64_t(threads) + 2); }
 
 }  // namespace lacuna

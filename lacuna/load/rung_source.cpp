@@ -18,7 +18,7 @@ struct RungMasks::State {
   Rung rung = Rung::kernel;
   MaskForm form = MaskForm::u8;      // of what is stored or held
   std::optional<MaskLayout> layout;  // u8
-  std::optional<MaskTable> table;    // worker, device
+  std::optional<MaskTable> table;    // worker
   std::optional<MaskStore> store;    // disk
   Scratch<std::byte> held;           // ram: [samples, record_bytes]
   uint64_t samples = 0, record_bytes = 0;
@@ -83,10 +83,8 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
   const RemovalRules rules(graph);
   state->layout.emplace(rules, MaskForm::u8);
   state->wild_type = Scratch<uint8_t>(state->layout->stride());
-  const MaskEncoder to_u8(rules, MaskForm::u8);
-  to_u8.write(0, {}, reinterpret_cast<std::byte*>(state->wild_type.get()));
-  if (options.rung == Rung::worker || options.rung == Rung::device)
-    state->table.emplace(rules, *state->layout);
+  write_wild_type(*state->layout, state->wild_type.get());
+  if (options.rung == Rung::worker) state->table.emplace(rules, *state->layout);
   if (is_stored(options.rung)) state->store.emplace(open_store(screen, graph, options));
   if (options.rung != Rung::ram_u8 && options.rung != Rung::ram_bits) return;
 
@@ -123,11 +121,6 @@ Rung RungMasks::rung() const { return state_->rung; }
 const MaskLayout& RungMasks::layout() const {
   LACUNA_ASSERT(state_->layout);
   return *state_->layout;
-}
-
-const MaskTable& RungMasks::table() const {
-  LACUNA_ASSERT(state_->table);
-  return *state_->table;
 }
 
 std::span<const uint8_t> RungMasks::wild_type() const {
@@ -185,7 +178,7 @@ void RungSource::reserve(RungBatch& out) const {
   out.capacity_ = 0;
   if (masks_.rung() == Rung::worker)
     out.arena_ =
-        std::make_unique<MaskArena>(masks_.layout(), masks_.table(), int64_t(capacity) + 1);
+        std::make_unique<MaskArena>(masks_.layout(), *masks_.state_->table, int64_t(capacity) + 1);
   if (masks_.state_->expands())
     out.buffer_ = Scratch<uint8_t>((capacity + 1) * masks_.layout().stride());
   out.capacity_ = capacity;

@@ -3,7 +3,7 @@
 //
 //   const RungMasks masks(screen, screen.graph(), {.rung = Rung::worker});
 //   const RungSource source(screen, masks, 28, {.selection = training});
-//   Loader loader(source, {.order = {.global_batch = 28}, .prefetch = source.prefetch()});
+//   Loader loader(source, {.order = {.global_batch = 28}, .prefetch = masks.prefetch(2)});
 //
 // disk:u8 and ram:u8 hand out views of what is stored, without a copy. The other forms are expanded
 // into the batch's own buffer by the loader's thread (expand_masks(), one function for all). worker
@@ -45,11 +45,10 @@ class RungMasks {
   Rung rung() const;
   bool loads_masks() const { return lacuna::loads_masks(rung()); }
   const MaskLayout& layout() const;            // of the u8 records; on all rungs but kernel
-  const MaskTable& table() const;              // on worker and device
   std::span<const uint8_t> wild_type() const;  // the record of nobody removed, [stride]
   uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
-  // How many batches a loader should make ahead: few where a batch holds masks.
-  uint64_t prefetch() const { return loads_masks() ? 4 : 128; }
+  // How many batches a loader of so many threads should make ahead: few where a batch holds masks.
+  uint64_t prefetch(int threads) const { return loads_masks() ? masks_ahead(threads) : 128; }
   // Throws Error unless these samples of the screen are there (a store may hold fewer).
   void check_samples(const Screen& screen, uint64_t first, uint64_t last) const;
 
@@ -98,7 +97,6 @@ class RungSource {
   void fill(std::span<const uint64_t> places, RungBatch& out) const;
 
   const RungMasks& masks() const { return masks_; }
-  uint64_t prefetch() const { return masks_.prefetch(); }
 
  private:
   void fill_masks(RungBatch& out) const;

@@ -65,7 +65,7 @@ void expect_same_masks(const Ladder& ladder) {
     const RungSource source = ladder.source(rung);
     Loader loader(source, {.order = {.global_batch = kBatch, .seed = ladder.seed()},
                            .threads = 2,
-                           .prefetch = source.prefetch()});
+                           .prefetch = source.masks().prefetch(2)});
     const auto wild_type = source.masks().wild_type();
     uint64_t seen = 0;
     for (int epoch = 0; epoch < 2; ++epoch)  // arenas meet other samples than before

@@ -95,7 +95,6 @@ class ScreenSource {
   ScreenSource(const Samples& samples, uint32_t gene_count, ScreenSourceOptions options = {});
 
   uint64_t size() const { return selection_ ? selection_->size() : samples_.size(); }
-  uint64_t sample_count() const { return samples_.size(); }  // of the screen, chosen or not
   // The lowest and the highest number of the samples to load; there must be one.
   std::pair<uint64_t, uint64_t> sample_range() const;
   // `places` count within the selection. Throws Error naming the sample when a gene index or a ptr

@@ -24,17 +24,6 @@ void set_places(uint64_t stride, const MaskTableView& table, const RemovedView& 
   }
 }
 
-// The record of a sample that removes nothing.
-void write_wild_type(const MaskLayout& layout, uint8_t* record) {
-  uint64_t end = 0;  // of the last section
-  for (const MaskLayout::Section& section : layout.sections()) {
-    std::memset(record + end, 0, section.offset - end);
-    fill_bytes(1, section.bytes, record + section.offset);
-    end = section.offset + section.bytes;
-  }
-  std::memset(record + end, 0, layout.stride() - end);
-}
-
 void check_u8(const MaskLayout& layout) {
   if (layout.form() != MaskForm::u8)
     throw Error("masks are written as u8 records, but the layout is for {}", name(layout.form()));
@@ -131,6 +120,17 @@ MaskTable::MaskTable(const GraphPlan& graph, const MaskLayout& layout) {
     }
     ptr.push_back(uint32_t(place.size()));
   }
+}
+
+void write_wild_type(const MaskLayout& layout, uint8_t* record) {
+  check_u8(layout);
+  uint64_t end = 0;  // of the last section
+  for (const MaskLayout::Section& section : layout.sections()) {
+    std::memset(record + end, 0, section.offset - end);
+    fill_bytes(1, section.bytes, record + section.offset);
+    end = section.offset + section.bytes;
+  }
+  std::memset(record + end, 0, layout.stride() - end);
 }
 
 void write_masks(const MaskLayout& layout, const MaskTableView& table, const RemovedView& removed,

@@ -85,6 +85,8 @@ struct MaskTable {
   uint32_t gene_count() const { return uint32_t(ptr.size()) - 1; }
 };
 
+// Writes every byte of a u8 record [layout.stride()] from which nothing is gone.
+void write_wild_type(const MaskLayout& layout, uint8_t* record);
 // Writes every byte of the u8 records [B, layout.stride()] of a batch. Throws Error as
 // check_removed() does.
 void write_masks(const MaskLayout& layout, const MaskTableView& table, const RemovedView& removed,

@@ -14,8 +14,7 @@ namespace lacuna {
 
 class PlainMasks {
  public:
-  // Holds copies of all edges, 8 bytes each. Throws Error for node types or edge types that no rule
-  // covers.
+  // Holds copies of all edges, 8 bytes each. Throws Error for edge types that no rule covers.
   explicit PlainMasks(const HeteroGraph& graph);
 
   // The u8 record of masks.h, [layout.stride()]; layout: of the same graph, u8. Genes in any order,

@@ -178,6 +178,7 @@ ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSetting
   const uint64_t there = screen.samples().size();
   if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
   if (settings.samples == 0) settings.samples = there;
+  if (settings.prefetch == 0) settings.prefetch = masks_ahead(threads);
   const RemovalRules rules(screen.graph());
   const MaskEncoder positions(rules, MaskForm::positions);
   ScreenPlan plan;

@@ -36,7 +36,7 @@ struct PlanSettings {
   uint64_t samples = 0;   // to plan for, at least 1
   uint64_t epochs = 10;   // of training in all, over which preparing is spread
   uint64_t batch = 28;    // at least 1
-  uint64_t prefetch = 4;  // batches of masks made ahead; two more are in use
+  uint64_t prefetch = 0;  // batches of masks made ahead, two more are in use; 0: as training does
 };
 
 struct RungPlan {

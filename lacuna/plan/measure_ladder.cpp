@@ -8,8 +8,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/memory.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/prepare_masks.h"
 #include "lacuna/load/rung_source.h"
+#include "lacuna/load/temporary_store.h"
 #include "lacuna/ops/plain_masks.h"
 #include "lacuna/plan/ladder_plan.h"
 
@@ -102,7 +102,7 @@ class Bench {
         source,
         {.order = {.global_batch = settings_.batch, .seed = 1, .remainder = Remainder::drop},
          .threads = settings_.threads,
-         .prefetch = source.prefetch()});
+         .prefetch = masks.prefetch(settings_.threads)});
     // The first epoch brings pages and buffers into being and is looked at.
     uint64_t number = 0;
     result.is_exact = true;
@@ -113,7 +113,7 @@ class Bench {
       result.host_bytes = std::max(result.host_bytes, double(own_memory()) - double(before));
     }
     // What was made ahead meanwhile is no part of what follows.
-    for (uint64_t i = 0; i < source.prefetch() + 2; ++i) next_batch(loader);
+    for (uint64_t i = 0; i < masks.prefetch(settings_.threads) + 2; ++i) next_batch(loader);
     result.batch_seconds = time_batches(loader, settings_.seconds, [](const RungBatch&) {});
     result.read_seconds = time_batches(loader, settings_.seconds / 2, [&](const RungBatch& batch) {
       kept_ = kept_ + count_kept(batch, checker_.stride());
@@ -126,35 +126,6 @@ class Bench {
   const LadderSettings& settings_;
   Checker checker_;
   mutable volatile uint64_t kept_ = 0;  // so that reading is not left out
-};
-
-// The store of a disk rung, gone when this is.
-class TemporaryStore {
- public:
-  TemporaryStore(const Screen& slice, Rung rung, const fs::path& folder, Progress& progress)
-      : path_(folder / "store") {
-    try {
-      bytes_ = prepare_masks(slice, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
-    } catch (...) {
-      remove();
-      throw;
-    }
-  }
-  ~TemporaryStore() { remove(); }
-  TemporaryStore(const TemporaryStore&) = delete;
-  TemporaryStore& operator=(const TemporaryStore&) = delete;
-
-  const fs::path& path() const { return path_; }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  void remove() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-
-  fs::path path_;
-  uint64_t bytes_ = 0;
 };
 
 }  // namespace
@@ -173,7 +144,7 @@ Screen write_slice(const Screen& screen, const fs::path& out, uint64_t samples) 
 }
 
 LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& settings,
-                                 const WithStore& more, Progress& progress) {
+                                 const RungMeasured& measured, Progress& progress) {
   const Samples& samples = slice.samples();
   if (samples.size() < settings.batch)
     throw Error("a batch of {} samples needs more than the {} there are; give a smaller --batch",
@@ -193,16 +164,15 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
     RungMeasurement result;
     result.rung = rung;
     result.planned_seconds = plan.of(rung).batch_seconds;
-    std::optional<TemporaryStore> store;
-    if (is_stored(rung)) store.emplace(slice, rung, settings.folder, progress);
-    const uint64_t bytes =
-        store ? store->bytes() : samples.removed.bytes().size() + samples.ptr.bytes().size();
+    const TemporaryStore store(slice, rung, settings.folder, progress);
+    ladder.largest_store = std::max(ladder.largest_store, store.bytes());
+    const uint64_t bytes = is_stored(rung)
+                               ? store.bytes()
+                               : samples.removed.bytes().size() + samples.ptr.bytes().size();
     result.stored_bytes = double(bytes) / double(samples.size());
-    const fs::path path = store ? store->path() : fs::path();
-    if (store) ladder.largest_store = std::max(ladder.largest_store, bytes);
-    bench.measure(path, result);
-    if (more) more(path, result);
+    bench.measure(store.path(), result);
     ladder.rungs.push_back(result);
+    if (measured) measured(result);
   }
   return ladder;
 }

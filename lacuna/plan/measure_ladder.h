@@ -66,13 +66,13 @@ struct LadderMeasurement {
 // that trains on all of them.
 Screen write_slice(const Screen& screen, const fs::path& out, uint64_t samples);
 
-// Does more with a rung while its store is there (empty where it has none).
-using WithStore = std::function<void(const fs::path& store, RungMeasurement& measurement)>;
+using RungMeasured = std::function<void(const RungMeasurement&)>;  // hears of each rung at its end
 
 // Throws Error when the slice has fewer samples than a batch, the disk or the memory is too small
 // for a rung, and when it was stopped.
 LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& settings,
-                                 const WithStore& more = {}, Progress& progress = Progress::none());
+                                 const RungMeasured& measured = {},
+                                 Progress& progress = Progress::none());
 
 // The rungs as the report reads them from ladder.json: {"samples", "batch", "threads", "rungs": [..]}
 Json to_json(const LadderMeasurement& ladder);

@@ -61,7 +61,7 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
   const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
   Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
                          .threads = 1,
-                         .prefetch = masks.prefetch()});
+                         .prefetch = masks.prefetch(1)});
   progress.begin("predicting", count, "samples");
   while (const auto next = loader.next()) {
     const auto predicted = predict_input(session, input_of(*next, masks));

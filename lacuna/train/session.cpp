@@ -53,7 +53,8 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
   return GeneGraph(graph, device, nullptr, makes_masks);
 }
 
-Session assemble(const Config& config, const LabelScale* trained, const Note& note) {
+Session assemble(const Config& config, const LabelScale* trained, const Note& note,
+                 Progress& progress) {
   const Screen screen = Screen::open(config.screen);
   const Split& split = screen.split(config.split);
   const auto training = samples_in(split, Part::train);
@@ -63,7 +64,10 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
-  const RungMasks masks(screen, seen.graph, {config.rung, config.store});
+  if (!config.store.empty() && !is_stored(config.rung))
+    note(fmt::format("store {} is not read: rung {} needs none", config.store.string(),
+                     name(config.rung)));
+  const RungMasks masks(screen, seen.graph, {config.rung, config.store}, progress);
   const GeneGraph graph =
       place_graph(screen, seen.graph, device, config.rung == Rung::device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
@@ -90,8 +94,8 @@ at::Device choose_device(const std::string& name, const Note& note) {
   return at::Device(at::kCUDA, 0);
 }
 
-Session open_session(const Config& config, const Note& note) {
-  return assemble(config, nullptr, note);
+Session open_session(const Config& config, const Note& note, Progress& progress) {
+  return assemble(config, nullptr, note, progress);
 }
 
 std::string choose_checkpoint(const Run& run, const std::string& asked) {
@@ -112,10 +116,11 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   if (!device.empty()) config.train.device = device;
   if (!screen.empty()) config.screen = screen;
   config.rung = Rung::kernel;
+  config.store.clear();
   const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
   const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);
-  Session session = assemble(config, &trained, note);
+  Session session = assemble(config, &trained, note, Progress::none());
   check_fingerprint(read_fingerprint(contents, file), session, file);
   load_weights(contents, file, *session.model);
   return session;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "lacuna/core/progress.h"
 #include "lacuna/load/rung_source.h"
 #include "lacuna/nn/model.h"
 #include "lacuna/screen/screen.h"
@@ -37,7 +38,8 @@ using Note = std::function<void(const std::string&)>;
 at::Device choose_device(const std::string& name, const Note& note);
 
 // Opens everything, with new weights. The settings that the model adds show in config.resolved.
-Session open_session(const Config& config, const Note& note);
+// progress: of filling memory with masks, on the ram rungs.
+Session open_session(const Config& config, const Note& note, Progress& progress = Progress::none());
 // The same for a run, with the weights of a checkpoint ("" = best_pearson where there is one, else
 // last); `device` overrides the run's where it is not empty, `screen` where it is not. Throws Error
 // naming the part that differs when the screen's genes or graph are not those of the checkpoint.

@@ -382,7 +382,8 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
     return RunEnd::finished;
   }
   if (!goes_on) Run::check_free(request.out);
-  Session session = open_session(goes_on ? read_config(run->config(), {}) : asked, note);
+  Session session =
+      open_session(goes_on ? read_config(run->config(), {}) : asked, note, listener.progress());
   if (session.config.train.batch == 0) find_batch(session, note);
   if (session.config.train.patience > 0 && session.samples(Part::validation).empty())
     throw Error("train.patience is {}, but split '{}' has no validation samples; set it to 0",

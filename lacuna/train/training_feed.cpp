@@ -16,7 +16,7 @@ LoaderSettings training_order(const Session& session) {
   const TrainOptions& options = session.config.train;
   return {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
           .threads = int(options.threads),
-          .prefetch = session.masks.prefetch()};
+          .prefetch = session.masks.prefetch(int(options.threads))};
 }
 
 FeedOptions training_feed(const Session& session) {

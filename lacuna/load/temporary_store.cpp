@@ -1,0 +1,27 @@
+#include "lacuna/load/temporary_store.h"
+
+#include "lacuna/load/prepare_masks.h"
+
+namespace lacuna {
+
+TemporaryStore::TemporaryStore(const Screen& screen, Rung rung, const fs::path& folder,
+                               Progress& progress) {
+  if (!is_stored(rung)) return;
+  path_ = folder / "store";
+  try {
+    bytes_ = prepare_masks(screen, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+TemporaryStore::~TemporaryStore() { remove(); }
+
+void TemporaryStore::remove() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,84 @@
+#include "lacuna/train/measure_rungs.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <algorithm>
+
+#include "lacuna/core/error.h"
+#include "lacuna/load/temporary_store.h"
+#include "lacuna/train/predictor.h"
+#include "lacuna/train/training_steps.h"
+
+namespace lacuna {
+namespace {
+
+void time_steps(TrainingSteps& run, uint64_t steps, at::Device device, std::vector<double>& ms) {
+  if (device.is_cuda()) {
+    ms.push_back(run.time(steps) / double(steps));
+    return;
+  }
+  for (uint64_t i = 0; i < steps; ++i) ms.push_back(run.time(1));
+}
+
+// Adds what one visit of a rung shows.
+void visit(const Config& config, const RungTrainingSettings& settings, const Note& note,
+           RungTraining& result) {
+  Session session = open_session(config, note);
+  const at::Device device = session.device();
+  auto* memory = device.is_cuda() ? at::getDeviceAllocator(device.type()) : nullptr;
+  if (memory) memory->resetPeakStats(device.index());
+  result.parameters = uint64_t(session.model->parameter_count());
+  {
+    TrainingSteps run(session, /*may_record=*/true);
+    run.run(warm_steps(device));
+    time_steps(run, settings.steps, device, result.ms);
+  }
+  if (memory) {
+    const auto peak = memory->getDeviceStats(device.index()).allocated_bytes[0].peak;
+    result.device_bytes = std::max(result.device_bytes, uint64_t(peak));
+  }
+  if (!result.predicted.empty()) return;
+  std::vector<uint32_t> chosen = session.samples(Part::train);
+  chosen.resize(std::min<size_t>(chosen.size(), settings.predict));
+  result.predicted = predict_samples(session, std::move(chosen), 0).predicted;
+}
+
+}  // namespace
+
+double RungTraining::median_ms() const {
+  LACUNA_ASSERT(!ms.empty());
+  std::vector<double> sorted = ms;
+  std::ranges::sort(sorted);
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+uint64_t warm_steps(at::Device device) { return device.is_cuda() ? 5 : 1; }
+
+std::map<Rung, RungTraining> measure_rungs(const Config& config,
+                                           const RungTrainingSettings& settings, const Note& note,
+                                           Progress& progress) {
+  const Screen screen = Screen::open(config.screen);
+  std::vector<Rung> order = settings.rungs;
+  std::map<Rung, RungTraining> trained;
+  uint64_t visits = 0;
+  progress.begin("training on the rungs", order.size() * settings.rounds, "visits");
+  for (uint64_t round = 0; round < settings.rounds; ++round) {
+    for (const Rung rung : order) {
+      if (settings.stop && settings.stop->load())
+        throw Error("stopped before training on rung {}", name(rung));
+      const TemporaryStore store(screen, rung, settings.folder);
+      Config on_rung = config;
+      on_rung.rung = rung;
+      on_rung.store = store.path();
+      visit(on_rung, settings, note, trained[rung]);
+      progress.advance(++visits);
+    }
+    std::ranges::reverse(order);
+  }
+  progress.end();
+  return trained;
+}
+
+}  // namespace lacuna

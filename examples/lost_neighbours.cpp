@@ -20,11 +20,12 @@ width: 32
 class LostNeighbours : public Model {
  public:
   LostNeighbours(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
-    complete(node, kDefaults, "model");
     const int64_t width = Settings(node, "model").count("width", 1);
     table_ = register_parameter("table", at::randn({graph.genes(), width}) * 0.1);
     score_ = register_module("score", std::make_shared<Dense>(width, label_count, kScoreStd));
   }
+
+  bool reads_masks() const override { return false; }  // mean() sums from the removed genes
 
   at::Tensor forward(const ModelInput& input) override {
     const int64_t batch = input.batch();
@@ -47,7 +48,7 @@ class LostNeighbours : public Model {
   std::shared_ptr<Dense> score_;
 };
 
-const bool known = add_model<LostNeighbours>("lost_neighbours");
+const bool known = add_model<LostNeighbours>("lost_neighbours", kDefaults);
 
 }  // namespace
 }  // namespace lacuna

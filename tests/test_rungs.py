@@ -111,6 +111,23 @@ def test_a_store_that_is_not_read_is_said(folder):
     assert result.returncode == 0 and "is not read: rung worker needs none" in result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("model", ["mlp", "dango"])
+def test_a_model_that_reads_no_masks_gets_none(folder, model):
+    """Not even the store of a disk rung is needed."""
+    settings = [word for key, value in SETTINGS.items() if key not in ("model.layers", "model.dropout")
+                for word in ("--set", f"{key}={value}")]
+    settings += ["--set", f"model.name={model}", "--set", f"screen={folder / 'screen'}", "--set", "train.epochs=1"]
+    outcomes = []
+    for rung in ("kernel", "worker", "disk:u8", "device"):
+        out = folder / f"{model}-{rung.replace(':', '-')}"
+        result = lacuna("train", folder / "empty.yaml", "--out", out, "--set", f"rung={rung}", *settings)
+        assert result.returncode == 0, result.stderr
+        said = f"rung {rung} is not used: model {model} reads no masks" in result.stderr
+        assert said == (rung != "kernel")
+        outcomes.append(outcome(out)[1:])
+    assert all(one == outcomes[0] for one in outcomes)
+
+
 def test_profile_shows_where_masks_are_made(folder):
     def ms(rung):
         out = folder / f"profile-{rung}"

@@ -33,10 +33,14 @@ TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
   Config config = training.config.empty() ? parse_config(kConfig, training.settings)
                                           : read_config(training.config, training.settings);
   config.screen = slice.path();
+  config.rung = Rung::kernel;
+  config.store.clear();
   config.split = "ladder";
   config.train.batch = int64_t(ladder.batch);
   config.train.threads = ladder.threads;
-  const at::Device device = choose_device(config.train.device, note);
+  const Session session = open_session(config, note);  // what is wrong shows before all measuring
+  check_reads_masks(session);
+  const at::Device device = session.device();
   const RungTrainingSettings settings = {.folder = ladder.folder,
                                          .rungs = ladder.rungs,
                                          .rounds = training.rounds,

@@ -19,7 +19,7 @@ zero_weight: 0.1      # of places without an edge in the reconstruction
 ramp_epochs: 10       # epochs over which the reconstruction's share of the loss falls from 1 to 0.5
 )";
 constexpr int64_t kLocalHeads = 4;
-const bool known = add_model<Dango>("dango");
+const bool known = add_model<Dango>("dango", kDefaults);
 
 }  // namespace
 
@@ -34,7 +34,6 @@ at::Tensor Dango::Sage::forward(const at::Tensor& own, const at::Tensor& neighbo
 }
 
 Dango::Dango(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
-  complete(node, kDefaults, "model");
   const Settings settings(node, "model");
   const int64_t width = settings.count("width", 1), networks = graph.type_count();
   zero_weight_ = settings.number("zero_weight", 0);

@@ -13,12 +13,11 @@ name: mlp
 width: 64
 dropout: 0.1
 )";
-const bool known = add_model<GeneMlp>("mlp");
+const bool known = add_model<GeneMlp>("mlp", kDefaults);
 
 }  // namespace
 
 GeneMlp::GeneMlp(YAML::Node node, const GeneGraph& graph, int64_t label_count) {
-  complete(node, kDefaults, "model");
   const Settings settings(node, "model");
   const int64_t width = settings.count("width", 1);
   dropout_ = settings.number("dropout", 0, 1);

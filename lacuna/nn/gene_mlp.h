@@ -14,6 +14,7 @@ class GeneMlp : public Model {
  public:
   GeneMlp(YAML::Node settings, const GeneGraph& graph, int64_t label_count);
   at::Tensor forward(const ModelInput& input) override;
+  bool reads_masks() const override { return false; }
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override;
 
  private:

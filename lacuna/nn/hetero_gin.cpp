@@ -22,12 +22,11 @@ metabolism: false     # reactions and metabolites take part in every layer
 savings: true         # false: the plain form, which gives the same numbers more slowly
 )";
 constexpr int64_t kLocalHeads = 8;
-const bool known = add_model<HeteroGin>("hetero_gin");
+const bool known = add_model<HeteroGin>("hetero_gin", kDefaults);
 
 }  // namespace
 
 HeteroGin::HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
-  complete(node, kDefaults, "model");
   const Settings settings(node, "model");
   width_ = settings.count("width", 2);
   dropout_ = settings.number("dropout", 0, 1);

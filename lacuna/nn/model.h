@@ -29,6 +29,9 @@ class Model : public torch::nn::Module {
   // Whether every step computes the same but for its input, so that one recorded step can be
   // replayed: false where the loss depends on the epoch.
   virtual bool is_static() const { return true; }
+  // Whether forward() looks at the masks of its input where there are some. Those that sum from the
+  // removed genes, or over the wild type alone, say false: then none are made for them.
+  virtual bool reads_masks() const { return true; }
   // Vectors worth keeping: "genes" [N, H] of the wild type, "pooled" [B, H] of the samples.
   virtual std::map<std::string, at::Tensor> embeddings(const ModelInput& input) = 0;
 
@@ -48,23 +51,30 @@ class Model : public torch::nn::Module {
   std::optional<at::ScalarType> dtype_;
 };
 
-// Makes a model known by name. A line in the file of the model, outside of every function:
-//   const bool known = add_model<Dango>("dango");
+// Makes a model known by name, with the YAML text of its settings and their defaults (`name` among
+// them), which lives as long as the program. A line in the file of the model, outside of every
+// function:
+//   const bool known = add_model<Dango>("dango", kDefaults);
 using ModelMaker = std::shared_ptr<Model> (*)(YAML::Node settings, const GeneGraph& graph,
                                               int64_t label_count);
-bool add_model(const std::string& name, ModelMaker maker);
+bool add_model(const std::string& name, const char* defaults, ModelMaker maker);
 template <class Kind>
-bool add_model(const std::string& name) {
-  return add_model(name, [](YAML::Node settings, const GeneGraph& graph, int64_t label_count) {
-    return std::shared_ptr<Model>(std::make_shared<Kind>(settings, graph, label_count));
-  });
+bool add_model(const std::string& name, const char* defaults) {
+  return add_model(
+      name, defaults, [](YAML::Node settings, const GeneGraph& graph, int64_t label_count) {
+        return std::shared_ptr<Model>(std::make_shared<Kind>(settings, graph, label_count));
+      });
 }
 
 // Makes the model that `settings` ask for (their key `name`), on the graph's device, with weights
-// drawn from `seed` (the same on every device). The settings that were left out are added. Throws
-// Error naming an unknown model, key or value, with those that there are.
+// drawn from `seed` (the same on every device). The settings that were left out are added, as
+// complete_model() does. Throws Error naming an unknown model, key or value, with those that there
+// are.
 std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, int64_t label_count,
                                   uint64_t seed);
+// Adds the settings that were left out. Throws Error naming an unknown model or key.
+void complete_model(YAML::Node settings);
 std::vector<std::string> model_names();
+const char* model_defaults(const std::string& name);  // the YAML text; throws Error as above
 
 }  // namespace lacuna

@@ -25,6 +25,7 @@ void time_steps(TrainingSteps& run, uint64_t steps, at::Device device, std::vect
 void visit(const Config& config, const RungTrainingSettings& settings, const Note& note,
            RungTraining& result) {
   Session session = open_session(config, note);
+  check_reads_masks(session);
   const at::Device device = session.device();
   auto* memory = device.is_cuda() ? at::getDeviceAllocator(device.type()) : nullptr;
   if (memory) memory->resetPeakStats(device.index());
@@ -45,6 +46,12 @@ void visit(const Config& config, const RungTrainingSettings& settings, const Not
 }
 
 }  // namespace
+
+void check_reads_masks(const Session& session) {
+  if (session.model->reads_masks()) return;
+  throw Error("model {} reads no masks: all rungs are one to it; train another, such as hetero_gin",
+              session.config.model["name"].as<std::string>());
+}
 
 double RungTraining::median_ms() const {
   LACUNA_ASSERT(!ms.empty());

@@ -39,8 +39,11 @@ struct RungTrainingSettings {
 // the CPU a step may take seconds.
 uint64_t warm_steps(at::Device device);
 
+// Throws Error naming a model that reads no masks (nn/model.h): there is nothing to compare.
+void check_reads_masks(const Session& session);
+
 // config: whose screen has few samples, since stores are made of all of them. Throws Error as
-// train() does, and when it was stopped.
+// train() and check_reads_masks() do, and when it was stopped.
 std::map<Rung, RungTraining> measure_rungs(const Config& config,
                                            const RungTrainingSettings& settings, const Note& note,
                                            Progress& progress = Progress::none());

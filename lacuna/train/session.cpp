@@ -64,14 +64,20 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
-  if (!config.store.empty() && !is_stored(config.rung))
-    note(fmt::format("store {} is not read: rung {} needs none", config.store.string(),
-                     name(config.rung)));
-  const RungMasks masks(screen, seen.graph, {config.rung, config.store}, progress);
   const GeneGraph graph =
       place_graph(screen, seen.graph, device, config.rung == Rung::device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
+  RungOptions rung = {config.rung, config.store};
+  if (config.rung != Rung::kernel && !model->reads_masks()) {
+    note(fmt::format("rung {} is not used: model {} reads no masks, so none are made",
+                     name(config.rung), config.model["name"].as<std::string>()));
+    rung = {};
+  }
+  if (!rung.store.empty() && !is_stored(rung.rung))
+    note(fmt::format("store {} is not read: rung {} needs none", rung.store.string(),
+                     name(rung.rung)));
+  const RungMasks masks(screen, seen.graph, rung, progress);
   return {config, screen, split, std::move(seen.fingerprint), std::move(labels),
           masks,  graph,  model};
 }
@@ -81,6 +87,8 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
 std::vector<uint32_t> Session::samples(Part part) const { return samples_in(split, part); }
 
 at::Device choose_device(const std::string& name, const Note& note) {
+  if (name != "auto" && name != "cpu" && name != "cuda")
+    throw Error("there is no device '{}'; there are: auto, cpu, cuda", name);
   const bool has_gpu = at::getNumGPUs() > 0;
   if (name == "cuda" && !has_gpu)
     throw Error("train.device is cuda, but torch finds no GPU here; set it to cpu or auto");

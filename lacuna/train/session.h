@@ -23,7 +23,7 @@ struct Session {
   Split split;
   Fingerprint fingerprint;  // of genes, edges and features as the model sees them
   LabelScale labels;
-  RungMasks masks;  // of the config's rung
+  RungMasks masks;  // of the config's rung; of kernel where the model reads none
   GeneGraph graph;
   std::shared_ptr<Model> model;
 
@@ -34,7 +34,8 @@ struct Session {
 // Hears what the user should know: "no GPU in this build, training on the CPU".
 using Note = std::function<void(const std::string&)>;
 
-// `cpu`, `cuda` or `auto`. Throws Error when it cannot be had; auto says what it takes.
+// `cpu`, `cuda` or `auto`. Throws Error for another word and when it cannot be had; auto says what
+// it takes.
 at::Device choose_device(const std::string& name, const Note& note);
 
 // Opens everything, with new weights. The settings that the model adds show in config.resolved.

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/removal.h"
+#include "lacuna/load/screen_batch.h"
 #include "lacuna/train/ridge.h"
 
 namespace lacuna {
@@ -49,7 +50,7 @@ struct Measured {
 Measured measured_in(const Samples& samples, const Split& split, Part part, uint64_t label) {
   const std::span<const float> labels = samples.labels.as<float>();  // [S, L]
   Measured measured;
-  for (uint64_t sample : samples_of(split, part)) {
+  for (const uint64_t sample : samples_in(split, part)) {
     const float value = labels[sample * samples.label_count() + label];
     if (std::isnan(value)) continue;
     if (std::isinf(value))
@@ -268,14 +269,6 @@ std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count,
   const Fitter fitter(samples, gene_count, split, label);
   const Baseline gene = fitter.gene();
   return {fitter.mean(), gene, fitter.pair(gene), fitter.ridge(), fitter.ridge_pairs()};
-}
-
-std::vector<uint64_t> samples_of(const Split& split, Part part) {
-  const std::span<const uint8_t> parts = split.parts.as<uint8_t>();
-  std::vector<uint64_t> samples;
-  for (uint64_t s = 0; s < parts.size(); ++s)
-    if (Part(parts[s]) == part) samples.push_back(s);
-  return samples;
 }
 
 }  // namespace lacuna

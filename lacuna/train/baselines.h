@@ -64,7 +64,4 @@ struct Baseline {
 std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count, const Split& split,
                                     uint64_t label);
 
-// The numbers of the samples of a part, ascending.
-std::vector<uint64_t> samples_of(const Split& split, Part part);
-
 }  // namespace lacuna

@@ -10,6 +10,7 @@
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/load/screen_batch.h"
 #include "lacuna/train/testing.h"
 
 namespace lacuna {
@@ -227,7 +228,7 @@ TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {
   Example other = example;
   std::vector<float> labels(example.samples.labels.as<float>().begin(),
                             example.samples.labels.as<float>().end());
-  for (uint64_t s : samples_of(example.split, Part::test)) labels[2 * s + 1] = float(s);
+  for (uint64_t s : samples_in(example.split, Part::test)) labels[2 * s + 1] = float(s);
   other.samples.labels = Array::from(std::move(labels), {example.sets.size(), 2});
   const auto before = fit_baselines(example.samples, kGenes, example.split, 1);
   const auto after = fit_baselines(other.samples, kGenes, other.split, 1);

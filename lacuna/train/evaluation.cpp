@@ -144,21 +144,30 @@ Array sample_numbers(const std::vector<uint64_t>& samples) {
   return Array::from(std::vector<uint32_t>(samples.begin(), samples.end()));
 }
 
+fs::path prediction_file(const fs::path& directory, Part part, const char* what) {
+  return directory / fmt::format("{}.{}.npy", name(part), what);
+}
+
 void write_predictions(const fs::path& directory, const PartPredictions& part, uint64_t labels) {
-  const auto path = [&](const char* what) {
-    return directory / fmt::format("{}.{}.npy", name(part.part), what);
-  };
+  const auto path = [&](const char* what) { return prediction_file(directory, part.part, what); };
   const Shape shape = {part.samples.size(), labels};
   write_npy(path("sample"), sample_numbers(part.samples));
   write_npy(path("predicted"), Array::from(part.predicted, shape));
   write_npy(path("measured"), Array::from(part.measured, shape));
 }
 
-void make_empty_directory(const fs::path& directory) {
+void remove_file(const fs::path& path) {
   std::error_code error;
-  fs::remove_all(directory, error);
-  if (!error) fs::create_directories(directory, error);
-  if (error) throw Error("{}: cannot make it anew: {}", directory.string(), error.message());
+  fs::remove(path, error);
+  if (error) throw Error("{}: cannot remove it: {}", path.string(), error.message());
+}
+
+// What an earlier evaluation wrote, and nothing else that may lie there.
+void remove_evaluation(const fs::path& run) {
+  remove_file(run / "evaluation.json");
+  for (const Part part : {Part::train, Part::validation, Part::test, Part::unused})
+    for (const char* what : {"sample", "predicted", "measured"})
+      remove_file(prediction_file(run / "predictions", part, what));
 }
 
 // ---- table
@@ -223,11 +232,10 @@ Evaluation evaluate(const EvaluationInput& input) {
 
 void write_evaluation(const fs::path& run, const EvaluationInput& input,
                       const Evaluation& evaluation) {
+  remove_evaluation(run);
   std::error_code error;
-  fs::remove(run / "evaluation.json", error);
-  if (error)
-    throw Error("{}: cannot remove it: {}", (run / "evaluation.json").string(), error.message());
-  make_empty_directory(run / "predictions");
+  fs::create_directories(run / "predictions", error);
+  if (error) throw Error("cannot create {}: {}", (run / "predictions").string(), error.message());
   for (const auto& part : input.parts)
     write_predictions(run / "predictions", part, input.labels.size());
   sync_directory(run / "predictions");

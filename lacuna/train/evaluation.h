@@ -86,8 +86,8 @@ struct Evaluation {
 // Throws Error when a part is given twice.
 Evaluation evaluate(const EvaluationInput& input);
 
-// Writes the files above. What an earlier evaluation left goes first; evaluation.json comes last
-// and by rename, so a run without one has no evaluation, whatever lies in predictions/.
+// Writes the files above. Those of an earlier evaluation go first, and no others that lie there;
+// evaluation.json comes last and by rename, so a run without one has no evaluation, whatever lies in predictions/.
 void write_evaluation(const fs::path& run, const EvaluationInput& input,
                       const Evaluation& evaluation);
 // Throws Error when the run has none, or a damaged one.

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/store/npy.h"
 
@@ -17,6 +18,11 @@ namespace {
 constexpr uint32_t kGenes = 40;
 constexpr uint64_t kLabels[] = {1, 0};  // other than their order in the screen
 
+std::vector<uint64_t> numbers_of(const Split& split, Part part) {
+  const auto samples = samples_in(split, part);
+  return {samples.begin(), samples.end()};
+}
+
 // A model that is the measurement and some noise, on both held-out parts.
 EvaluationInput example(const Samples& samples, const Split& split, uint64_t seed) {
   Random random(seed, 7);
@@ -25,7 +31,7 @@ EvaluationInput example(const Samples& samples, const Split& split, uint64_t see
                            .labels = {"interaction", "fitness"},
                            .bootstrap = 60};
   for (Part part : {Part::validation, Part::test}) {
-    PartPredictions predictions = {part, samples_of(split, part), {}, {}, {}};
+    PartPredictions predictions = {part, numbers_of(split, part), {}, {}, {}};
     predictions.measured = measured_labels(samples, kLabels, predictions.samples);
     for (float value : predictions.measured)
       predictions.predicted.push_back(std::isnan(value) ? 0 : value + float(random.normal()));
@@ -110,7 +116,7 @@ TEST(Evaluation, ScoresModelAndBaselinesOnTheSameSamples) {
     const auto fits = fit_baselines(f.samples, kGenes, f.split, kLabels[l]);
     for (size_t b = 0; b < fits.size(); ++b) {
       const Scores& scores = label.scores[b + 1];
-      const auto test = samples_of(f.split, Part::test);
+      const auto test = numbers_of(f.split, Part::test);
       EXPECT_EQ(scores.predictor, fits[b].name);
       EXPECT_EQ(scores.note, fits[b].note);
       EXPECT_EQ(scores.metrics.mse,
@@ -170,9 +176,12 @@ TEST(Evaluation, ANewOneLeavesNothingOfTheOld) {
   Fixture f(1);
   write_evaluation(run.path(), f.input, evaluate(f.input));
   EXPECT_TRUE(fs::exists(run / "predictions/validation.sample.npy"));
+  write_file(run / "predictions/mine.npy", "the user's own");
   f.input.parts.erase(f.input.parts.begin());
   write_evaluation(run.path(), f.input, evaluate(f.input));
-  EXPECT_FALSE(fs::exists(run / "predictions/validation.sample.npy"));
+  for (const char* what : {"sample", "predicted", "measured"})
+    EXPECT_FALSE(fs::exists(run / fmt::format("predictions/validation.{}.npy", what)));
+  EXPECT_EQ(read_text(run / "predictions/mine.npy"), "the user's own");
   EXPECT_EQ(read_evaluation(run.path()).parts.size(), 1u);
   // A write that fails leaves a run without an evaluation, not with the old one.
   fs::remove_all(run / "predictions");

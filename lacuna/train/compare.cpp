@@ -35,18 +35,6 @@ Json read_run_json(const fs::path& run) {
   return json;
 }
 
-// A trainer that was killed before it wrote run.json leaves a few files that nobody needs.
-void clear_place(const fs::path& run) {
-  std::error_code error;
-  if (fs::exists(run / "checkpoints") && !fs::is_empty(run / "checkpoints"))
-    throw Error(
-        "{} has checkpoints but no run.json; restore it, or delete the directory to run it "
-        "again",
-        run.string());
-  fs::remove_all(run, error);
-  if (error) throw Error("{}: cannot remove it: {}", run.string(), error.message());
-}
-
 // ---- the summary
 
 // One row's scores, a run each.
@@ -214,7 +202,6 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
     if (heard) heard(run, r, grid.runs.size(), state);
     if (state == RunState::finished) continue;
     try {
-      if (state == RunState::missing) clear_place(out / run.name);
       comparison.stopped = !train(run.config, out / run.name, state == RunState::begun);
     } catch (const std::exception& error) {  // torch throws its own
       comparison.failures.push_back({run.name, error.what()});

@@ -22,7 +22,9 @@
 
 namespace lacuna {
 
-// Trains and evaluates a run in this directory; false: stopped by a signal, to be resumed.
+// Trains and evaluates a run in this directory; false: stopped by a signal, to be resumed. Without
+// `resume` the directory may be there all the same, with what a run leaves that was killed at its
+// very start, or that another process is starting just now (run.h).
 using TrainRun = std::function<bool(const Config& config, const fs::path& run, bool resume)>;
 
 enum class RunState { missing, begun, finished };  // missing: no run.json

@@ -11,6 +11,7 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/evaluation.h"
+#include "lacuna/train/run.h"
 
 namespace lacuna {
 namespace {
@@ -54,7 +55,8 @@ class CompareTest : public testing::Test {
   // A trainer that is stopped, or fails, where a test says so.
   bool train(const Config& config, const fs::path& run, bool resume) {
     trained_.push_back(run.filename().string() + (resume ? " again" : ""));
-    EXPECT_EQ(resume, fs::exists(run));
+    EXPECT_EQ(resume, fs::exists(run / "run.json"));
+    if (!resume) Run::check_free(run);
     fs::create_directories(run);
     write_status(run, "running");
     if (fails_.contains(run.filename().string())) throw Error("the loss of batch 7 is NaN");
@@ -147,12 +149,15 @@ TEST_F(CompareTest, ARunThatWasKilledIsResumedAtAnyPlace) {
   fs::remove_all(run);
   fs::create_directories(run / "checkpoints");  // killed before run.json was written
   write_file(run / "config.yaml", "");
+  write_file(run / "lock", "");  // or perhaps another process is about to train it: its files stay
   compare();
   EXPECT_THAT(trained_, ElementsAre("pair_train.lr=0.5_seed=2"));
+  EXPECT_TRUE(fs::exists(run / "lock"));
   fs::remove(run / "run.json");
   fs::create_directories(run / "checkpoints");
   write_file(run / "checkpoints" / "last.safetensors", "of days");
-  EXPECT_THAT(compare().failures.at(0).message, HasSubstr("has checkpoints but no run.json"));
+  EXPECT_THAT(compare().failures.at(0).message, HasSubstr("holds something else"));
+  EXPECT_TRUE(fs::exists(run / "checkpoints" / "last.safetensors"));
   write_file(run / "run.json", "{\"status");
   EXPECT_ERROR(compare(), "run.json: damaged; delete");
 }

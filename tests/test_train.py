@@ -213,7 +213,11 @@ def test_calls_that_cannot_be(folder, reference):
     assert "nowhere" in error(1, *words(folder, out, screen="nowhere"))
     assert "key=value" in error(2, *words(folder, out), "--set", "train.lr")
     assert "--out" in error(2, "train", "--resume")
-    assert "--set cannot go with --resume" in error(2, "train", "--resume", "--out", reference, "--set", "train.lr=1")
+    assert "--set goes with a CONFIG" in error(2, "train", "--resume", "--out", reference, "--set", "train.lr=1")
+    assert "key '.lr' has an empty part" in error(2, *words(folder, out), "--set", ".lr=3")
+    assert "'test' twice" in error(1, *words(folder, out, evaluate__parts="[test, test]"))
+    for command in (["evaluate"], ["predict", "--all-pairs", "--out", out], ["export", "--embeddings", "--out", out]):
+        assert "gpu" in error(2, *command, reference, "--device", "gpu")
     assert "holds no run" in error(1, "train", "--resume", "--out", out)
     assert not out.exists()  # nothing is left of a call that failed
     assert "add --resume" in error(1, *words(folder, reference))
@@ -225,6 +229,44 @@ def test_resuming_a_finished_run_changes_nothing(reference):
     done = lacuna("train", "--resume", "--out", reference)
     assert done.returncode == 0 and "finished" in done.stderr
     assert before == {path: path.read_bytes() for path in reference.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", [
+    "train --set train.lr=1 HERE", "profile --set train.lr=1 HERE", "bench step --set train.lr=1 --batch 3 HERE",
+    "compare --out x --set train.lr=1 --vary train.clip=1,2 --splits random HERE",
+    "bench criteria --set train.lr=1 HERE", "bench ladder --train --set train.lr=1 --rungs kernel HERE",
+    "predict --out x.csv --all-triples-with A,B HERE",
+])
+def test_an_option_takes_no_word_that_follows_its_value(tmp_path, command):
+    assert "nothing-here" in error(1, *command.replace("HERE", str(tmp_path / "nothing-here")).split())
+
+
+def test_one_command_starts_a_run_and_goes_on(folder, reference):
+    out = folder / "requeued"
+    arguments = [*words(folder, out), "--resume"]
+    started = Started(*arguments)  # there is none yet
+    assert started.wait_for(lambda: len(lines(out, "step")) >= 27)
+    assert started.end(signal.SIGTERM) == 75, started.errors
+    message = error(1, *words(folder, out, train__lr=1e-2), "--resume")
+    assert "its train.lr is '0.003', here '0.01'" in message and str(out) in message
+    assert "its model.norm is 'layer', here 'batch_graph'" in error(1, *words(folder, out, model__norm="batch_graph"), "--resume")
+    assert status(out) == "stopped"  # and nothing has happened
+    succeed(*arguments)
+    assert_same_bits(out, reference)
+    assert_same_story(out, reference)
+    done = lacuna(*arguments)
+    assert done.returncode == 0 and "nothing to resume" in done.stderr
+
+
+def test_a_run_can_be_used_from_any_directory(folder, tmp_path):
+    (tmp_path / "config.yaml").write_text("screen: screen\ntrain: {epochs: 1}\nmodel: {width: 8, layers: 1}\n")
+    (tmp_path / "screen").symlink_to(folder / "screen")
+    (tmp_path / "elsewhere").mkdir()
+    call = ["train", "config.yaml", "--set", "evaluate.baselines=false", "--out", "run"]
+    succeed(*call, cwd=tmp_path)
+    assert f"screen: {tmp_path}/screen\n" in (tmp_path / "run" / "config.yaml").read_text()
+    succeed("evaluate", "../run", cwd=tmp_path / "elsewhere")
+    assert "nothing to resume" in lacuna(*call, "--resume", cwd=tmp_path).stderr  # the same place in other words
 
 
 @pytest.fixture
@@ -349,6 +391,21 @@ def test_a_loss_that_is_not_finite(folder):
     assert not (out / "checkpoints" / "last.safetensors").exists()
 
 
+def change_labels(screen, samples, value):
+    path = screen / "samples" / "label.npy"
+    labels = np.load(path)
+    labels[samples] = value
+    np.save(path, labels)
+
+
+def test_a_label_that_is_infinite_is_found_before_training(folder):
+    shutil.copytree(folder / "screen", folder / "infinite")
+    (sample, *_) = np.flatnonzero(np.load(folder / "infinite" / "splits" / "random.npy") == 2)
+    change_labels(folder / "infinite", sample, np.inf)
+    assert f"of sample {sample} is infinite" in error(1, *words(folder, folder / "no-infinite", screen="infinite"))
+    assert not (folder / "no-infinite").exists()
+
+
 def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
     succeed("generate", "screen", folder / "other-graph", "--size", "tiny", "--seed", 7)
     succeed("split", folder / "other-graph", "--name", "random", "--by", "random", "--seed", 1)
@@ -382,6 +439,22 @@ def test_a_run_goes_on_with_new_samples(folder):
     done = lacuna("train", "--resume", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "192 training samples, and had 160 before" in done.stderr
+
+
+def test_the_batch_of_a_bad_loss_is_named_after_the_samples_have_changed(folder):
+    shutil.copytree(folder / "screen", folder / "spoilt")
+    out = folder / "spoilt-run"
+    started = Started(*words(folder, out, screen="spoilt"))
+    assert started.wait_for(lambda: len(lines(out)) >= 25)
+    assert started.end(signal.SIGTERM) == 75
+    shutil.rmtree(folder / "spoilt")
+    succeed("generate", "screen", folder / "spoilt", "--size", "tiny", "--samples", 240, "--seed", 1)
+    succeed("split", folder / "spoilt", "--name", "random", "--by", "random", "--seed", 1)
+    training = np.flatnonzero(np.load(folder / "spoilt" / "splits" / "random.npy") == 0)
+    change_labels(folder / "spoilt", training[-1], 3e38)  # finite, but not in units of the scale that the run has
+    assert "not finite" in error(1, "train", "--resume", "--out", out)
+    bad = json.loads((out / "bad_batch.json").read_text())
+    assert training[-1] in bad["samples"] and len(bad["samples"]) == 8
 
 
 def test_batches_add_up(folder):
@@ -466,3 +539,52 @@ def test_test_labels_do_not_reach_the_training(folder, split):
             for screen in ("tables", "changed")]
     assert_same_bits(*runs)
     assert_same_story(*runs)
+
+
+# ---- validation that cannot judge
+def tables(folder, name, change):
+    """Changes the rows of the validation part."""
+    def change_all(rows):
+        for row in rows:
+            if row["part"] == "validation":
+                change(row)
+
+    return dict(screen=name, split=make_tables(folder, name, change_all))
+
+
+def checkpoints(run):
+    return {path.stem for path in (run / "checkpoints").iterdir()}
+
+
+@pytest.mark.parametrize("value, expected", [("5.0", {"last", "best_mse"}), ("", {"last"})])
+def test_without_a_validation_pearson_the_last_weights_count(folder, value, expected):
+    name = f"unjudged-{len(value)}"
+    changes = {**tables(folder, name, lambda row: row.update(first=value)), "labels": "[first]"}
+    done = lacuna(*words(folder, folder / f"{name}-run", **changes))
+    assert done.returncode == 0, done.stderr
+    assert "two different values of label first" in done.stderr and "the last weights" in done.stderr
+    assert checkpoints(folder / f"{name}-run") == expected
+    assert json.loads((folder / f"{name}-run" / "evaluation.json").read_text())["checkpoint"] == "last"
+    assert "whose labels differ" in error(1, *words(folder, folder / "no-patience", **changes, train__patience=2))
+
+
+def test_labels_that_cannot_be_judged_take_no_part(folder):
+    changes = tables(folder, "half-judged", lambda row: row.update(second=""))
+    run = train(folder, folder / "half-judged-run", **changes, train__epochs=6, train__lr=0.03)
+    first = [line["validation"]["first"] for line in lines(run, "epoch")]
+    for name, best in (("pearson", max), ("mse", min)):
+        succeed("evaluate", run, "--checkpoint", f"best_{name}")
+        found = json.loads((run / "evaluation.json").read_text())["parts"]["validation"]["labels"]["first"]["model"]
+        assert found[name] == pytest.approx(best(line[name] for line in first), rel=1e-5)
+
+
+def test_the_mlp_keeps_its_last_weights_where_nothing_is_measured(folder):
+    """As without a validation part."""
+    def scores(name, change):
+        run = train(folder, folder / f"{name}-run", **tables(folder, name, change), labels="[first]", train__epochs=1,
+                    evaluate__parts="[test]", evaluate__baselines="true")
+        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["first"]["baselines"]["mlp"]
+
+    missing = scores("mlp-missing", lambda row: row.update(first=""))
+    without = scores("mlp-without", lambda row: row.update(first="", part="test"))
+    assert missing == without

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/torch/train_lines.h"
 #include "lacuna/core/error.h"
+#include "lacuna/nn/model.h"
 #include "lacuna/train/evaluation.h"
 #include "lacuna/train/trainer.h"
 
@@ -20,12 +21,17 @@ namespace {
 constexpr const char* kMore =
     R"(The run's directory holds the resolved config, metrics, checkpoints and the evaluation beside the
 simple baselines (docs/runs.md). SIGTERM, SIGINT and SIGUSR1 write a checkpoint and end with exit
-code 75: the same command with --resume goes on from there, inside an epoch too.
+code 75: the same command with --resume goes on from there, inside an epoch too. A run keeps its
+config: where --resume finds one and a CONFIG is given that differs, that is an error. Where it finds
+none, the run is started; so a job may always use the same command.
 
 Examples:
   lacuna train configs/tiny.yaml --out run
   lacuna train configs/tiny.yaml --set train.lr=3e-4 --set model.merge=pairwise --out run2
-  lacuna train --resume --out run)";
+  lacuna train --resume --out run
+
+Settings, with their defaults:
+)";
 
 struct Arguments {
   fs::path config;
@@ -42,13 +48,29 @@ fs::path free_place(const fs::path& config) {
   return place;
 }
 
+// A text of YAML as lines of a help, further in.
+std::string indented(const std::string& text) {
+  std::istringstream in(text);
+  std::string lines;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) lines += "  " + line + "\n";
+  return lines;
+}
+
+std::string all_settings() {
+  std::string text = indented(default_config());
+  for (const std::string& name : model_names())
+    text += fmt::format("\nUnder `model`, with name {}:\n{}", name, indented(model_defaults(name)));
+  return text;
+}
+
 void run(const Arguments& arguments) {
   if (arguments.resume && arguments.out.empty())
     throw UsageError("--resume needs --out: the run to go on with");
   if (!arguments.resume && arguments.config.empty())
     throw UsageError("no CONFIG; a new run needs one, for example configs/tiny.yaml");
-  if (arguments.resume && !arguments.settings.empty())
-    throw UsageError("--set cannot go with --resume: a run keeps its config");
+  if (!arguments.settings.empty() && arguments.config.empty())
+    throw UsageError("--set goes with a CONFIG; without one --resume takes the run's own");
   const bool goes_on = arguments.resume && fs::exists(arguments.out / "run.json");
   if (!goes_on && arguments.config.empty())
     throw Error("{} holds no run to resume; name a CONFIG to start one", arguments.out.string());
@@ -59,8 +81,9 @@ void run(const Arguments& arguments) {
       .command = command_line(),
       .version = LACUNA_VERSION,
       .stop = &stop_on_signals()};
-  const Config config = goes_on ? read_config(request.out / "config.yaml", {})
-                                : read_config(arguments.config, arguments.settings);
+  const Config config = arguments.config.empty()
+                            ? read_config(request.out / "config.yaml", {})
+                            : read_config(arguments.config, arguments.settings);
   TrainLines lines;
   if (train(config, request, lines) == RunEnd::stopped) {
     fmt::print("stopped; go on with: lacuna train --resume --out {}\n", request.out.string());
@@ -75,14 +98,15 @@ void run(const Arguments& arguments) {
 
 void add_train(CLI::App& app) {
   CLI::App* train = app.add_subcommand("train", "Train a model on a screen, and evaluate it");
-  train->footer(kMore);
+  train->footer(kMore + all_settings());
   const auto arguments = std::make_shared<Arguments>();
   train->add_option("CONFIG", arguments->config, "YAML file; see configs/");
   train
       ->add_option("--set", arguments->settings, "key=value over the config, such as train.lr=3e-4")
-      ->take_all();
+      ->allow_extra_args(false);
   train->add_option("--out", arguments->out, "Directory of the run [runs/NAME]");
-  train->add_flag("--resume", arguments->resume, "Go on with the run in --out where it stopped");
+  train->add_flag("--resume", arguments->resume,
+                  "Go on with the run in --out where it stopped; start it where there is none");
   train->add_flag("--tensorboard", arguments->tensorboard,
                   "Also write event files for TensorBoard");
   train->callback([arguments] { run(*arguments); });

@@ -1,5 +1,7 @@
 #include "lacuna/train/config.h"
 
+#include <set>
+
 #include "lacuna/core/error.h"
 #include "lacuna/nn/settings.h"
 #include "lacuna/screen/samples.h"
@@ -22,23 +24,23 @@ train:
   lr: 1e-3
   weight_decay: 1e-2
   warmup_steps: 100
-  restart_epochs: 20
-  restart_factor: 1
-  clip: 10
-  accumulate: 1
-  patience: 0
+  restart_epochs: 20  # the first cosine period
+  restart_factor: 1   # a period is so many times as long as the one before
+  clip: 10            # of the gradient's norm; 0: none
+  accumulate: 1       # batches a step
+  patience: 0         # epochs without a better validation Pearson before it stops; 0: never
   loss: mse           # logcosh, huber
-  weight_column: ""
+  weight_column: ""   # of the screen: weighs the samples in the loss
   precision: f32      # bf16
   device: auto        # cpu, cuda
   seed: 1
-  threads: 1
-  log_every: 50
+  threads: 1          # of the loader
+  log_every: 50       # steps
   checkpoint_minutes: 5
 evaluate:
   parts: [validation, test]
   baselines: true
-  bootstrap: 1000
+  bootstrap: 1000     # rounds; 0: no intervals
 )";
 
 void apply_setting(YAML::Node base, const std::string& setting) {
@@ -46,6 +48,8 @@ void apply_setting(YAML::Node base, const std::string& setting) {
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set {} is not key=value; for example --set train.lr=3e-4", setting);
   const std::string key = setting.substr(0, equals);
+  if (key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos)
+    throw UsageError("--set {}: key '{}' has an empty part; write it as in train.lr", setting, key);
   YAML::Node tree;
   try {
     tree = YAML::Load(setting.substr(equals + 1));
@@ -101,7 +105,11 @@ Config resolve(const YAML::Node& tree) {
   config.train = read_train(Settings(tree["train"], "train"));
   config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),
                      evaluate.count("bootstrap", 0)};
-  for (const std::string& part : config.evaluate.parts) part_from_name(part);  // or an Error
+  std::set<Part> parts;
+  for (const std::string& part : config.evaluate.parts)
+    if (!parts.insert(part_from_name(part)).second)
+      throw Error("evaluate.parts names '{}' twice; name each part once",
+                  name(part_from_name(part)));
   config.resolved = tree;
   return config;
 }
@@ -123,6 +131,15 @@ Config read_config(const fs::path& path, const std::vector<std::string>& setting
     return parse_config(read_text(path), settings);
   } catch (const YAML::ParserException& error) {
     throw Error("{}: line {}: {}", path.string(), error.mark.line + 1, error.msg);
+  }
+}
+
+void make_paths_absolute(Config& config) {
+  for (const auto& [key, path] :
+       {std::pair("screen", &config.screen), std::pair("store", &config.store)}) {
+    if (path->empty()) continue;
+    *path = fs::absolute(*path);
+    config.resolved[key] = path->string();
   }
 }
 

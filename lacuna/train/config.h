@@ -58,7 +58,9 @@ struct Config {
 // Throws Error naming file, key and value.
 Config read_config(const fs::path& path, const std::vector<std::string>& settings);
 Config parse_config(const std::string& text, const std::vector<std::string>& settings);
+// Of the screen and the store, so that the config means the same in every directory.
+void make_paths_absolute(Config& config);
 std::string to_yaml(const Config& config);
-const char* default_config();  // YAML text
+const char* default_config();  // YAML text, with a comment where a key needs one
 
 }  // namespace lacuna

@@ -1,5 +1,6 @@
 #include "lacuna/train/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lacuna/core/testing.h"
@@ -42,6 +43,18 @@ TEST(Config, WhatIsWrittenReadsAsTheSame) {
   EXPECT_EQ(again.model["width"].as<int>(), 24);
 }
 
+TEST(Config, PathsCanBeMadeToMeanTheSameEverywhere) {
+  Config config = parse("");
+  make_paths_absolute(config);
+  const Config again = parse_config(to_yaml(config), {});
+  EXPECT_EQ(again.screen, fs::current_path() / "s");
+  EXPECT_EQ(config.screen, again.screen);
+  EXPECT_EQ(again.store, "");
+  Config stored = parse("store: /somewhere/else\n");
+  make_paths_absolute(stored);
+  EXPECT_EQ(stored.store, "/somewhere/else");
+}
+
 TEST(Config, UnknownKeysNameTheNearest) {
   EXPECT_ERROR(parse("train: {learning: 1, lrr: 2}"), "there is no setting 'train.learning'");
   EXPECT_ERROR(parse("train: {lrr: 2}"), "no setting 'train.lrr'; did you mean 'lr'?");
@@ -66,8 +79,13 @@ TEST(Config, WrongValuesNameTheKey) {
   EXPECT_NE(wrong("train.precision=f16").find("f32, bf16"), std::string::npos);
   EXPECT_NE(wrong("labels=a").find("'labels' must be a list"), std::string::npos);
   EXPECT_NE(wrong("evaluate.parts=[tset]").find("tset"), std::string::npos);
+  EXPECT_NE(wrong("evaluate.parts=[test, test]").find("'test' twice"), std::string::npos);
+  EXPECT_NE(wrong("evaluate.parts=[validation, val]").find("'validation' twice"),
+            std::string::npos);
   EXPECT_NE(wrong("train=3").find("'train' must hold keys"), std::string::npos);
   EXPECT_NE(wrong("train.lr").find("key=value"), std::string::npos);
+  for (const char* key : {".lr", "train.", "train..lr", "."})
+    EXPECT_NE(wrong(std::string(key) + "=3").find(fmt::format("key '{}'", key)), std::string::npos);
   EXPECT_NE(wrong("train.lr=[1").find("train.lr=[1"), std::string::npos);
 }
 

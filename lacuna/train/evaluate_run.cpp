@@ -3,13 +3,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "lacuna/core/error.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/train/mlp_baseline.h"
 #include "lacuna/train/predictor.h"
-#include "lacuna/train/session.h"
 
 namespace lacuna {
 namespace {
@@ -37,12 +36,21 @@ void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener,
 
 }  // namespace
 
+void check_evaluation(const Session& session) {
+  std::set<Part> parts;
+  for (const std::string& name : session.config.evaluate.parts) parts.insert(part_from_name(name));
+  if (session.config.evaluate.baselines) parts.insert({Part::train, Part::validation});
+  for (const Part part : parts)
+    check_labels(session.screen.samples(), session.labels, session.samples(part));
+}
+
 std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
                                        TrainListener& listener) {
   const auto note = [&](const std::string& words) { listener.note(words); };
   const auto stop = [&] { return request.stop && request.stop->load(); };
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  check_evaluation(session);
   const EvaluateOptions& options = session.config.evaluate;
   EvaluationInput input = {.split = session.split.name,
                            .checkpoint = checkpoint,

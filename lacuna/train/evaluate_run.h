@@ -7,6 +7,7 @@
 
 #include "lacuna/train/evaluation.h"
 #include "lacuna/train/run.h"
+#include "lacuna/train/session.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna {
@@ -25,5 +26,9 @@ struct EvaluateRequest {
 // written.
 std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
                                        TrainListener& listener);
+
+// What evaluate_run() would find wrong with the labels of a session's screen, as an Error, so that
+// it is found before a training and not behind it.
+void check_evaluation(const Session& session);
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/train/config_difference.h"
 
 namespace lacuna {
 namespace {
@@ -123,25 +124,9 @@ StoredGrid read_stored(const fs::path& path) {
   }
 }
 
-// "train.lr" -> "1e-3", for every key that is no section.
-void flatten(const YAML::Node& node, const std::string& where,
-             std::map<std::string, std::string>& out) {
-  for (const auto& entry : node) {
-    const std::string key = where + entry.first.as<std::string>();
-    if (entry.second.IsMap()) {
-      flatten(entry.second, key + ".", out);
-      continue;
-    }
-    YAML::Emitter text;
-    text << YAML::Flow << entry.second;
-    out[key] = entry.second.IsScalar() ? entry.second.Scalar() : text.c_str();
-  }
-}
-
 std::map<std::string, std::string> fixed_settings(const Config& base,
                                                   const std::vector<Variation>& variations) {
-  std::map<std::string, std::string> settings;
-  flatten(base.resolved, "", settings);
+  std::map<std::string, std::string> settings = flat_settings(base.resolved);
   settings.erase("split");
   settings.erase("train.seed");
   for (const auto& variation : variations) settings.erase(variation.key);

@@ -18,6 +18,11 @@ uint64_t column_of(const Samples& samples, const std::string& name) {
   return uint64_t(found - names.begin());
 }
 
+[[noreturn]] void throw_infinite(const std::string& label, uint64_t sample) {
+  throw Error("label '{}' of sample {} is infinite; take the sample out, or make it missing", label,
+              sample);
+}
+
 }  // namespace
 
 LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& chosen,
@@ -33,9 +38,7 @@ LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& 
     for (const uint32_t sample : training) {
       const double value = labels[sample * stride + column];
       if (std::isnan(value)) continue;
-      if (std::isinf(value))
-        throw Error("label '{}' of sample {} is infinite; take the sample out, or make it missing",
-                    name, sample);
+      if (std::isinf(value)) throw_infinite(name, sample);
       sum += value;
       ++count;
     }
@@ -61,6 +64,15 @@ LabelScale find_labels(const Samples& samples, const LabelScale& trained) {
   LabelScale scale = trained;
   for (uint64_t l = 0; l < scale.size(); ++l) scale.columns[l] = column_of(samples, scale.names[l]);
   return scale;
+}
+
+void check_labels(const Samples& samples, const LabelScale& labels,
+                  std::span<const uint32_t> chosen) {
+  const auto values = samples.labels.as<float>();
+  for (const uint64_t sample : chosen)
+    for (uint64_t l = 0; l < labels.size(); ++l)
+      if (std::isinf(values[sample * samples.label_count() + labels.columns[l]]))
+        throw_infinite(labels.names[l], sample);
 }
 
 }  // namespace lacuna

@@ -29,5 +29,8 @@ LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& 
                         std::span<const uint32_t> training);
 // The same labels found in a screen by name, the scale kept: for a model that was trained before.
 LabelScale find_labels(const Samples& samples, const LabelScale& trained);
+// Throws Error naming label and sample where one of the chosen samples has an infinite label.
+void check_labels(const Samples& samples, const LabelScale& labels,
+                  std::span<const uint32_t> chosen);
 
 }  // namespace lacuna

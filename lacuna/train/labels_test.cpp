@@ -57,6 +57,10 @@ TEST(Labels, WhatCannotBeLearntIsNamed) {
   EXPECT_ERROR(scale_labels(one, {}, training), "1 measured training samples");
   const Samples infinite = with_labels({"a"}, {1, 2, std::numeric_limits<float>::infinity()});
   EXPECT_ERROR(scale_labels(infinite, {}, training), "label 'a' of sample 2 is infinite");
+  const LabelScale scale = scale_labels(infinite, {}, std::vector<uint32_t>{0, 1});
+  EXPECT_NO_THROW(check_labels(infinite, scale, std::vector<uint32_t>{0, 1}));
+  EXPECT_ERROR(check_labels(infinite, scale, training), "label 'a' of sample 2 is infinite");
+  EXPECT_NO_THROW(check_labels(missing, scale, training));
 }
 
 TEST(Labels, ATrainedScaleFindsItsLabelsByName) {

@@ -19,7 +19,7 @@ constexpr int64_t kEpochs = 30, kEpochsWithoutValidation = 10, kPatience = 5;
 constexpr int64_t kLeastBatch = 16, kMostBatch = 256, kBatchesPerEpoch = 64;
 constexpr int64_t kPredictBatch = 4096;
 
-// Standardised, so that labels of any unit count alike.
+// Standardised, so that labels of any unit count alike. NaN where nothing was measured.
 double mean_squared_error(const Predictions& found, const LabelScale& labels) {
   double sum = 0;
   uint64_t count = 0;
@@ -29,7 +29,16 @@ double mean_squared_error(const Predictions& found, const LabelScale& labels) {
     sum += error * error;
     ++count;
   }
-  return count ? sum / double(count) : 0;
+  return sum / double(count);
+}
+
+bool has_validation_labels(const Session& session) {
+  const auto labels = session.screen.samples().labels.as<float>();  // [S, L]
+  const uint64_t stride = session.screen.samples().label_count();
+  for (const uint64_t sample : session.samples(Part::validation))
+    for (const uint64_t column : session.labels.columns)
+      if (!std::isnan(labels[sample * stride + column])) return true;
+  return false;
 }
 
 std::vector<at::Tensor> copy_parameters(const Model& model) {
@@ -80,7 +89,7 @@ Session train_mlp_baseline(const Session& like, Progress& progress,
                  {.device = session.device(),
                   .batch = options.batch,
                   .widest = widest_removal(session.screen.samples())});
-  const bool has_validation = !session.samples(Part::validation).empty();
+  const bool has_validation = has_validation_labels(session);
   const int64_t epochs = has_validation ? kEpochs : kEpochsWithoutValidation;
   double best = std::numeric_limits<double>::infinity();
   std::vector<at::Tensor> best_parameters = copy_parameters(*session.model);

@@ -34,7 +34,9 @@ class Stepper {
 
   // One batch of a step. number: of the step, from 0; index: of the batch within it; both seed
   // dropout. With is_last the step ends in an update. share: of the step's samples, what this batch
-  // holds; the gradient is that of one batch with all of them.
+  // holds. The gradient is that of one batch with all of them where every label is measured and
+  // samples have no weights; else only near it, since the loss of each batch is divided by what is
+  // measured in that batch (and its weight), and share counts samples.
   void run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last, uint64_t epoch,
            double lr, double share = 1);
 

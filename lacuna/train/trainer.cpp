@@ -1,7 +1,7 @@
 #include "lacuna/train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/version.h>
 
 #include <chrono>
@@ -15,6 +15,7 @@
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/checkpoint.h"
+#include "lacuna/train/config_difference.h"
 #include "lacuna/train/evaluate_run.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/predictor.h"
@@ -24,6 +25,7 @@
 #include "lacuna/train/step.h"
 #include "lacuna/train/tensorboard.h"
 #include "lacuna/train/training_feed.h"
+#include "lacuna/train/validation.h"
 
 namespace lacuna {
 namespace {
@@ -90,6 +92,8 @@ class Trainer {
       if (has_batches && !train_epoch()) return RunEnd::stopped;
       if (!end_epoch()) return RunEnd::stopped;
     }
+    if (!run_.has_checkpoint("best_pearson"))
+      listener_.note("no epoch has a validation Pearson: the last weights are the run's");
     return RunEnd::finished;
   }
 
@@ -115,6 +119,8 @@ class Trainer {
   // False when it was asked to stop.
   bool train_epoch() {
     session_.model->train();
+    first_step_ = state_.step;
+    first_position_ = state_.loader.position;
     const uint64_t batches = loader_.order().batches();
     int64_t index = 0;  // of the batch within its step
     while (const DeviceBatch* batch = feed_.next()) {
@@ -211,49 +217,27 @@ class Trainer {
       save("last");
       return false;
     }
-    const auto validation = metrics_by_label(found);
+    const Validation validation = validate(found.predicted, found.measured, session_.labels);
     const TrainProgress progress = current_progress();
     ++state_.epoch;
     state_.loss_sum = 0;
     state_.loss_count = 0;
     const bool better_pearson = take_best(validation);
-    log_epoch(train_loss, validation);
+    log_epoch(train_loss, validation.labels);
     // `last` comes last: a crash before it repeats the epoch's rest, and writes the best ones again.
     if (better_pearson) save("best_pearson");
     if (better_mse_) save("best_mse");
     save("last");
-    listener_.epoch(progress, train_loss, validation);
+    listener_.epoch(progress, train_loss, validation.labels);
     return true;
   }
 
-  std::vector<Metrics> metrics_by_label(const Predictions& found) const {
-    std::vector<Metrics> result;
-    if (found.samples.empty()) return result;
-    const uint64_t labels = session_.labels.size();
-    for (uint64_t l = 0; l < labels; ++l) {
-      std::vector<float> predicted, measured;
-      for (uint64_t s = 0; s < found.samples.size(); ++s) {
-        predicted.push_back(found.predicted[s * labels + l]);
-        measured.push_back(found.measured[s * labels + l]);
-      }
-      result.push_back(compute_metrics(predicted, measured));
-    }
-    return result;
-  }
-
-  // Mean over the labels; a Pearson that is not defined counts as 0.
-  bool take_best(const std::vector<Metrics>& validation) {
-    better_mse_ = false;
-    if (validation.empty()) return false;
-    double pearson = 0, mse = 0;
-    for (const Metrics& metrics : validation) {
-      pearson += std::isnan(metrics.pearson) ? 0 : metrics.pearson / double(validation.size());
-      mse += metrics.mse / double(validation.size());
-    }
-    better_mse_ = mse < state_.best_mse;
-    if (better_mse_) state_.best_mse = mse;
-    const bool is_better = pearson > state_.best_pearson;
-    if (is_better) state_.best_pearson = pearson;
+  bool take_best(const Validation& validation) {
+    if (validation.labels.empty()) return false;
+    better_mse_ = validation.mse < state_.best_mse;
+    if (better_mse_) state_.best_mse = validation.mse;
+    const bool is_better = validation.pearson > state_.best_pearson;
+    if (is_better) state_.best_pearson = validation.pearson;
     state_.epochs_without_better = is_better ? 0 : state_.epochs_without_better + 1;
     return is_better;
   }
@@ -292,15 +276,15 @@ class Trainer {
     last_checkpoint_ = Clock::now();
   }
 
-  // A loss that is not finite ends the run; which batch it was follows from the step alone.
+  // A loss that is not finite ends the run. Every epoch ends with this question, so the step is one
+  // of the present epoch since this process took it up.
   void check_finite() {
     const int64_t bad = stepper_.first_bad_step();
     if (bad < 0) return;
-    const uint64_t in_epoch = uint64_t(bad) % steps_per_epoch_;
-    const uint64_t epoch = uint64_t(bad) / steps_per_epoch_;
+    const uint64_t epoch = state_.epoch, a_step = uint64_t(options_.accumulate);
+    const uint64_t first = first_position_ + (uint64_t(bad) - first_step_) * a_step;
     std::vector<uint64_t> places, samples;
-    for (uint64_t i = 0; i < uint64_t(options_.accumulate); ++i) {
-      const uint64_t position = in_epoch * uint64_t(options_.accumulate) + i;
+    for (uint64_t position = first; position < first + a_step; ++position) {
       if (position >= loader_.order().batches()) break;
       loader_.order().batch(epoch, position, places);
       RungBatch batch;
@@ -340,6 +324,7 @@ class Trainer {
   Loader<RungSource> loader_;
   BatchFeed feed_;
   uint64_t steps_per_epoch_;
+  uint64_t first_step_ = 0, first_position_ = 0;  // of this epoch, in this process
   std::optional<EventWriter> events_;
   TrainState state_;
   double carried_loss_ = 0;  // of this epoch, from before the run was resumed
@@ -370,6 +355,32 @@ Json run_info(const Session& session, const TrainRequest& request) {
           {"started", now_text()}};
 }
 
+// What can be seen before the first step: a run should not fail behind its last one.
+void check_labels_of_parts(const Session& session, const Note& note) {
+  const auto numbers = session.samples(Part::validation);
+  check_labels(session.screen.samples(), session.labels, numbers);
+  check_evaluation(session);
+  const auto measured = measured_labels(session.screen.samples(), session.labels.columns,
+                                        std::vector<uint64_t>(numbers.begin(), numbers.end()));
+  const auto unjudged = labels_without_spread(measured, session.labels);
+  if (!numbers.empty() && !unjudged.empty())
+    note(fmt::format(
+        "the validation part has fewer than two different values of label {}: no Pearson of it",
+        fmt::join(unjudged, ", ")));
+  if (session.config.train.patience == 0 || unjudged.size() < session.labels.size()) return;
+  throw Error("train.patience is {}, but split '{}' has no validation samples{}; set it to 0",
+              session.config.train.patience, session.split.name,
+              numbers.empty() ? "" : " whose labels differ");
+}
+
+// A run goes on as it was begun.
+void check_config(const Run& run, const Config& asked) {
+  const std::string differs = config_difference(read_config(run.config(), {}), asked);
+  if (differs.empty()) return;
+  throw Error("{} was begun with another config: {}; ask for the same, or choose another --out",
+              run.path().string(), differs);
+}
+
 }  // namespace
 
 RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& listener) {
@@ -377,6 +388,7 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
   std::optional<Run> run;
   if (request.resume && fs::exists(request.out / "run.json")) run = Run::resume(request.out);
   const bool goes_on = run.has_value();
+  if (goes_on) check_config(*run, asked);
   if (goes_on && run->info().value("status", "") == "finished") {
     note(fmt::format("{} is finished; there is nothing to resume", request.out.string()));
     return RunEnd::finished;
@@ -385,9 +397,8 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
   Session session =
       open_session(goes_on ? read_config(run->config(), {}) : asked, note, listener.progress());
   if (session.config.train.batch == 0) find_batch(session, note);
-  if (session.config.train.patience > 0 && session.samples(Part::validation).empty())
-    throw Error("train.patience is {}, but split '{}' has no validation samples; set it to 0",
-                session.config.train.patience, session.split.name);
+  check_labels_of_parts(session, note);
+  make_paths_absolute(session.config);
   if (!goes_on) run = Run::create(request.out, to_yaml(session.config));
   try {
     run->update({{"status", "running"}, {"message", ""}});

@@ -17,7 +17,7 @@ namespace lacuna {
 
 struct TrainRequest {
   fs::path out;                             // the run's directory
-  bool resume = false;                      // go on with the run in `out`, by its own config
+  bool resume = false;                      // go on with the run in `out` where there is one
   bool tensorboard = false;                 // also event files, in out/tensorboard
   std::string command;                      // for run.json
   std::string version;                      // of lacuna
@@ -46,8 +46,9 @@ class TrainListener {
   virtual Progress& progress() { return Progress::none(); }  // of other long work
 };
 
-// Trains, then evaluates (evaluate.h). Throws Error for a config that cannot be, and when a loss is
-// not finite: the message names the step and the samples of its batch, which are saved in
+// Trains, then evaluates (evaluate_run.h). A run that goes on keeps its config: another one is an
+// Error that names the first setting that differs, with both values. Throws Error for a config that
+// cannot be, and when a loss is not finite: the message names the step and the samples of its batch, which are saved in
 // out/bad_batch.json; the run's status is then "failed".
 RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
 

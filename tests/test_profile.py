@@ -38,6 +38,8 @@ def test_parts_add_up_to_the_wall_time(config, tmp_path, merge):
     ms = {part["category"]: part["ms"] for part in profile["cpu"]}
     assert list(ms) == PARTS
     wall = profile["wall_ms_per_step"]
+    assert sum(ms.values()) - ms["idle"] <= 1.01 * wall  # idle is what is left: it must not hide more than all
+    assert profile["excess_ms_per_step"]["cpu"] <= 0.01 * wall and profile["excess_ms_per_step"]["gpu"] == 0
     assert sum(ms.values()) == pytest.approx(wall, rel=0.01)
     assert sum(part["share"] for part in profile["cpu"]) == pytest.approx(1, rel=0.01)
     assert ms["masks"] == ms["communication"] == 0

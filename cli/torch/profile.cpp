@@ -53,6 +53,9 @@ void print_table(const StepProfile& profile) {
   if (profile.recorded_ms)
     fmt::print("as `lacuna train` runs it, recorded and replayed: {:.3f} ms a step\n",
                *profile.recorded_ms);
+  for (const auto& [name, side] : {std::pair("CPU", &profile.cpu), std::pair("GPU", &profile.gpu)})
+    if (const double excess = excess_ms(profile, *side); excess > 0.01 * profile.wall_ms)
+      fmt::print("the parts on the {} take {:.3f} ms longer than the step\n", name, excess);
   fmt::print("{}\n", profile.largest);
 }
 
@@ -79,7 +82,7 @@ void add_profile(CLI::App& app) {
       ->capture_default_str();
   profile
       ->add_option("--set", arguments->settings, "key=value over the config, such as train.lr=3e-4")
-      ->take_all();
+      ->allow_extra_args(false);
   profile->add_option("--out", arguments->out, "Directory for profile.json and trace.json");
   profile->add_flag("--json", arguments->json, "Print profile.json instead of the table");
   profile->callback([arguments] { run(*arguments); });

@@ -168,6 +168,12 @@ std::optional<double> recorded_time(Session& session, uint64_t steps) {
 
 }  // namespace
 
+double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>& side) {
+  double sum = 0;
+  for (const ProfileCategory& category : side) sum += category.ms;
+  return side.empty() ? 0 : std::max(0.0, sum - profile.wall_ms);
+}
+
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note) {
   Session session = open_session(config, note);
@@ -226,6 +232,8 @@ Json to_json(const StepProfile& profile) {
       {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
       {"cpu", entries(profile.cpu)},
       {"gpu", entries(profile.gpu)},
+      {"excess_ms_per_step",
+       {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
       {"largest", profile.largest}};
 }
 

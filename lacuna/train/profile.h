@@ -44,10 +44,14 @@ struct StepProfile {
   uint64_t steps = 0, batch = 0;
   double wall_ms = 0;                     // a step
   std::optional<double> recorded_ms;      // a step, where it was recorded
-  std::vector<ProfileCategory> cpu, gpu;  // gpu: empty without one
+  std::vector<ProfileCategory> cpu, gpu;  // idle last; gpu: empty without one
   std::string largest;                    // a sentence
   Json trace;                             // Chrome's trace format
 };
+
+// By how much the parts of one side take longer than the wall time, a step: then idle is 0. On the
+// CPU that would be an error of ours; the device's parts are measured in other steps.
+double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>& side);
 
 // steps: measured, after a few that are not. Throws Error as train() does.
 StepProfile profile_step(const Config& config, uint64_t steps,

@@ -253,7 +253,9 @@ void add_bench_ladder(CLI::App& bench) {
   LadderSettings& ladder = arguments->ladder;
   const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 32);
   command->add_option("SCREEN", arguments->screen, "A screen")->required();
-  command->add_option("--rungs", arguments->rungs, "Only these, as disk:u8,worker")->delimiter(',');
+  command->add_option("--rungs", arguments->rungs, "Only these, as disk:u8,worker")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--samples", arguments->samples, "The first so many")
       ->check(at_least_1)
       ->capture_default_str();
@@ -272,7 +274,7 @@ void add_bench_ladder(CLI::App& bench) {
   command->add_option("--config", training.config, "What to train; its screen is not looked at")
       ->needs(train);
   command->add_option("--set", training.settings, "key=value over the config")
-      ->take_all()
+      ->allow_extra_args(false)
       ->needs(train);
   command->add_option("--rounds", training.rounds, "Times to train on every rung")
       ->check(at_least_1)

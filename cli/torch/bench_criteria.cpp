@@ -134,7 +134,7 @@ void add_bench_criteria(CLI::App& bench) {
       ->check(at_least_1)
       ->capture_default_str();
   command->add_option("--set", criteria.settings, "key=value over the model and the training")
-      ->take_all();
+      ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "Folder for stores and runs; here when not given");
   command->add_option("--python", arguments->python, "For the usual form");
   command->add_option("--json", arguments->json, "File for all of it");

@@ -120,11 +120,16 @@ void add_compare(CLI::App& app) {
   compare->add_option("--seeds", arguments->grid.seeds, "How many: train.seed 1, 2, ...")
       ->capture_default_str();
   compare->add_option("--splits", arguments->grid.splits, "Splits of the screen [the config's]")
-      ->delimiter(',');
-  compare->add_option("--vary", arguments->variations,
-                      "key=value,value: try each, such as train.lr=1e-3,3e-4; may be repeated");
-  compare->add_option("--set", arguments->grid.settings,
-                      "key=value over the config, for all runs; may be repeated");
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--vary", arguments->variations,
+                   "key=value,value: try each, such as train.lr=1e-3,3e-4; may be repeated")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--set", arguments->grid.settings,
+                   "key=value over the config, for all runs; may be repeated")
+      ->allow_extra_args(false);
   compare->callback([arguments] { run(*arguments); });
 }
 

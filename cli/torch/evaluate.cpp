@@ -43,7 +43,8 @@ void add_evaluate(CLI::App& app) {
   evaluate->add_option("RUN", arguments->run, "Directory of the run")->required();
   evaluate->add_option("--checkpoint", request.checkpoint,
                        "last, best_pearson or best_mse [best_pearson where there is one]");
-  evaluate->add_option("--device", request.device, "cpu or cuda [the run's]");
+  evaluate->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   evaluate->add_option("--screen", request.screen, "Another screen with the same genes and graph");
   evaluate->add_option("--out", request.out,
                        "Directory for evaluation.json and predictions/ [the run]");

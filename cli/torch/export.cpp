@@ -54,7 +54,8 @@ void add_export(CLI::App& app) {
   command->add_option("--out", request.out, "File to write, .npz")->required();
   command->add_option("--checkpoint", request.checkpoint,
                       "last, best_pearson or best_mse [best_pearson where there is one]");
-  command->add_option("--device", request.device, "cpu or cuda [the run's]");
+  command->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   command->add_option("--screen", request.screen, "Another screen with the same genes and graph");
   command->callback([arguments] { run(*arguments); });
 }

@@ -62,7 +62,8 @@ void add_predict(CLI::App& app) {
   predict->add_option("--samples", request.samples, "File with a sample a line");
   predict->add_flag("--all-pairs", request.all_pairs, "Every pair of genes");
   predict->add_option("--all-triples-with", request.all_triples_with, "One gene, or two")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   predict->add_option("--top", request.top, "Only the K samples with the largest predictions")
       ->check(CLI::PositiveNumber);
   predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");
@@ -70,7 +71,8 @@ void add_predict(CLI::App& app) {
   predict->add_option("--out", request.out, "File to write, .csv or .npz")->required();
   predict->add_option("--checkpoint", request.checkpoint,
                       "last, best_pearson or best_mse [best_pearson where there is one]");
-  predict->add_option("--device", request.device, "cpu or cuda [the run's]");
+  predict->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   predict->add_option("--screen", request.screen, "Another screen with the same genes and graph");
   predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
   predict->callback([arguments] { run(*arguments); });

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/memory.h"
@@ -45,11 +44,13 @@ uint64_t free_bytes(at::Device device) {
 }
 
 void trial_step(Session& session, int64_t batch) {
+  // As wide as any batch can be.
+  const RemovedReader reader(session.screen.samples());
   const auto training = session.samples(Part::train);
-  std::vector<uint32_t> first(
-      training.begin(), training.begin() + std::min<int64_t>(batch, int64_t(training.size())));
+  const uint32_t widest = *std::ranges::max_element(
+      training, {}, [&](uint32_t sample) { return reader.count(sample); });
   const RungSource source(session.screen, session.masks, uint64_t(batch),
-                          {.selection = std::move(first)});
+                          {.selection = std::vector<uint32_t>(size_t(batch), widest)});
   Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
   BatchFeed feed(loader, session.labels,
                  {.device = session.device(),

@@ -45,7 +45,7 @@ DeviceBatch make_buffers(const FeedOptions& options, int64_t labels, const RungM
   const bool is_sent = options.device.is_cuda();
   const auto floats = at::TensorOptions(at::kFloat).pinned_memory(is_sent);
   DeviceBatch buffers;
-  buffers.input = make_input(options.batch, options.widest, is_sent);
+  buffers.input = make_input(options.batch, is_sent ? options.widest : 0, is_sent);
   if (is_sent && masks.loads_masks())
     buffers.input.masks =
         at::empty({options.batch + 1, int64_t(masks.layout().stride())}, floats.dtype(at::kByte));
@@ -70,8 +70,7 @@ void copy_masks(const RungBatch& batch, const RungMasks& masks, uint8_t* out) {
   });
 }
 
-void fill(const ScreenBatch& from, const LabelScale& labels, DeviceBatch& to) {
-  fill_input(from.removed(), from.ptr(), to.input);
+void fill_labels(const ScreenBatch& from, const LabelScale& labels, DeviceBatch& to) {
   float* out = to.labels.mutable_data_ptr<float>();
   for (uint64_t b = 0; b < from.size(); ++b)
     for (uint64_t l = 0; l < labels.size(); ++l)
@@ -151,8 +150,13 @@ void BatchFeed::fetch(Slot& slot) {
   if (slot.copied) slot.copied->synchronize();  // the host's buffers have been read
   const int64_t size = int64_t(batch->size());
   DeviceBatch host = part_of(slot.host, size);
-  fill(batch->samples(), labels_, host);
-  slot.batch = part_of(slot.device, size);
+  const ScreenBatch& from = batch->samples();
+  if (slot.stream)
+    fill_input(from.removed(), from.ptr(), host.input);
+  else
+    host.input = make_input(from.removed(), from.ptr());
+  fill_labels(from, labels_, host);
+  slot.batch = slot.stream ? part_of(slot.device, size) : host;
   const auto numbers = batch->samples().samples();
   slot.batch.samples.assign(numbers.begin(), numbers.end());
   const RungMasks& masks = loader_.source().masks();

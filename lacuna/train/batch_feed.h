@@ -37,8 +37,10 @@ at::Tensor mask_tensor(const RungBatch& batch, const RungMasks& masks);
 
 struct FeedOptions {
   at::Device device = at::kCPU;
-  int64_t batch = 0;         // the largest
-  int64_t widest = 0;        // the most genes that a sample removes
+  int64_t batch = 0;  // the largest
+  // The most genes that a sample removes: on a GPU all batches are that wide, so that one recorded
+  // step serves them all. On the CPU each is as wide as its own samples need.
+  int64_t widest = 0;
   bool has_weights = false;  // the source's first column weighs the samples
 };
 

@@ -4,13 +4,16 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/nn/model.h"
+#include "lacuna/screen/testing.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/optimiser.h"
+#include "lacuna/train/session.h"
 #include "lacuna/train/step.h"
 
 namespace lacuna {
@@ -241,6 +244,33 @@ TEST(Checkpoint, DamageAnywhereIsAnError) {
     write_file(file, changed);
     EXPECT_THROW(read(), Error) << "changed at " << place;
   }
+}
+
+TEST(BatchFeed, OnTheCpuABatchIsAsWideAsItsOwnSamples) {
+  const TemporaryDirectory folder;
+  const Screen screen =
+      write_screen(folder / "screen", {small_graph(1), small_samples(1, 30), {}, {}});
+  const RungSource source(screen, RungMasks(), 1);
+  Loader loader(source, {.order = {.global_batch = 1}, .threads = 0});
+  const LabelScale labels = {{"fitness"}, {0}, {0}, {1}};
+  const int64_t widest = widest_removal(screen.samples());
+  ASSERT_EQ(widest, 4);
+  BatchFeed feed(loader, labels, {.batch = 1, .widest = widest});
+  const RemovedReader reader(screen.samples());
+  std::set<int64_t> widths;
+  while (const DeviceBatch* batch = feed.next()) {
+    widths.insert(batch->input.sets.size(1));
+    const int64_t removed = int64_t(reader.count(batch->samples[0]));
+    EXPECT_EQ(batch->input.sets.size(1), std::max<int64_t>(1, removed));
+  }
+  EXPECT_EQ(widths, (std::set<int64_t>{1, 2, 3, 4}));
+}
+
+TEST(Session, AWordThatIsNoDeviceIsAnError) {
+  const auto ignore = [](const std::string&) {};
+  EXPECT_ERROR(choose_device("gpu", ignore), "no device 'gpu'; there are: auto, cpu, cuda");
+  EXPECT_ERROR(choose_device("", ignore), "auto, cpu, cuda");
+  EXPECT_EQ(choose_device("cpu", ignore), at::kCPU);
 }
 
 // Batches that are parts of a step give the gradient of one batch with all their samples.

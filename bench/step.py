@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from step_opponents import FORMS, HeteroGin
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WARM_STEPS = 3
+WARM_STEPS = 3  # of the opponents; Lacuna's own stand in its help
 OutOfMemory = (torch.OutOfMemoryError, MemoryError)
 
 
@@ -52,6 +52,8 @@ def run_lacuna(options, folder, screen, merge, device):
     batches = ",".join(map(str, options.batch))
     command = [options.lacuna, "bench", "step", config, "--batch", batches, "--steps", options.steps]
     command += ["--weights", weights, "--json", results]
+    if options.warm is not None:
+        command += ["--warm", options.warm]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
     return read_safetensors(weights), json.loads(results.read_text())
 
@@ -91,11 +93,11 @@ class Peak:
         raise RuntimeError(f"/proc/self/status has no {key}")
 
 
-def timed_steps(model, batch, labels, device, steps):
+def timed_steps(model, batch, labels, device, steps, warm):
     """-> milliseconds by step"""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     times = []
-    for _ in range(WARM_STEPS + steps):
+    for _ in range(warm + steps):
         start = time.perf_counter()
         F.mse_loss(model(batch), labels).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 10)
@@ -104,12 +106,13 @@ def timed_steps(model, batch, labels, device, steps):
         if device == "cuda":
             torch.cuda.synchronize()
         times.append((time.perf_counter() - start) * 1000)
-    return times[WARM_STEPS:]
+    return times[warm:]
 
 
 def run_opponent(form, options, values, merge, networks, genes, ours, device, steps):
     """-> result of one batch, as Lacuna's; steps 0: predictions alone"""
     dtype = torch.bfloat16 if options.precision == "bf16" and steps else torch.float32
+    warm = WARM_STEPS if options.warm is None else options.warm
     result = {"batch": ours["batch"], "fits": True}
     peak = Peak(device)
     try:
@@ -119,7 +122,7 @@ def run_opponent(form, options, values, merge, networks, genes, ours, device, st
         with torch.no_grad():
             result["predicted"] = model(batch).float().reshape(-1).tolist()
         if steps:
-            result["ms"] = timed_steps(model, batch, labels, device, steps)
+            result["ms"] = timed_steps(model, batch, labels, device, steps, warm)
             result["peak_bytes"] = peak.bytes()
     except OutOfMemory:
         result["fits"] = False
@@ -169,7 +172,7 @@ def parse(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     numbers = lambda text: [int(word) for word in text.split(",")]
     parser.add_argument("--lacuna", default=ROOT / "build" / "lacuna")
-    parser.add_argument("--size", default="yeast", choices=["tiny", "small", "yeast", "human"])
+    parser.add_argument("--size", default="yeast", choices=["tiny", "mini", "small", "yeast", "human"])
     parser.add_argument("--screen", type=pathlib.Path, help="one with a split 'random', instead of a synthetic one")
     parser.add_argument("--merge", default="sum,pairwise", type=lambda text: text.split(","))
     parser.add_argument("--batch", default="28,64,128,256,512", type=numbers)
@@ -179,6 +182,7 @@ def parse(words):
     parser.add_argument("--precision", default="bf16", choices=["f32", "bf16"])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
     parser.add_argument("--steps", default=9, type=int)
+    parser.add_argument("--warm", type=int, help=f"steps before them, of all forms (5 of Lacuna, {WARM_STEPS} of the others)")
     parser.add_argument("--compile-most", default=512, type=int, help="largest batch that is compiled (takes minutes)")
     parser.add_argument("--json", type=pathlib.Path, help="write all results here too")
     return parser.parse_args(words)

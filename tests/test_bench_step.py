@@ -27,7 +27,7 @@ def config(tmp_path_factory):
 def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
     def predictions(batches):
         out = tmp_path / "steps.json"
-        succeed("bench", "step", config, "--batch", batches, "--steps", 2, "--json", out)
+        succeed("bench", "step", config, "--batch", batches, "--steps", 2, "--warm", 0, "--json", out)
         return {one["batch"]: one for one in json.loads(out.read_text())}
 
     several, alone = predictions("3,7"), predictions("7")
@@ -48,7 +48,7 @@ def test_all_forms_predict_the_same(tmp_path):
         pytest.skip("no build with torch")
     out = tmp_path / "step.json"
     command = [sys.executable, ROOT / "bench/step.py", "--lacuna", PROGRAM, "--size", "tiny", "--precision", "f32",
-               "--device", "cpu", "--width", 16, "--batch", "1,12", "--form", "usual,shared", "--steps", 1,
+               "--device", "cpu", "--width", 16, "--batch", "1,12", "--form", "usual,shared", "--steps", 1, "--warm", 1,
                "--json", out]  # fmt: skip
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ struct Arguments {
   fs::path config, weights, json;
   std::vector<std::string> settings;
   std::vector<uint64_t> batches = {28};
-  uint64_t steps = 10;
+  StepCounts counts;
 };
 
 double median(std::vector<double> values) {
@@ -53,7 +53,7 @@ void run(const Arguments& arguments) {
   const Config config = read_config(arguments.config, arguments.settings);
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   const auto measurements =
-      measure_steps(config, arguments.batches, arguments.steps, arguments.weights, note);
+      measure_steps(config, arguments.batches, arguments.counts, arguments.weights, note);
   print_table(measurements);
   if (arguments.json.empty()) return;
   Json all = Json::array();
@@ -70,12 +70,17 @@ void add_bench_step(CLI::App& bench) {
   step->add_option("CONFIG", arguments->config, "YAML file; see configs/")->required();
   step->add_option("--batch", arguments->batches, "Samples a step, one or several sizes")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
       ->capture_default_str();
-  step->add_option("--steps", arguments->steps, "Steps to measure")
+  step->add_option("--steps", arguments->counts.steps, "Steps to measure")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
       ->capture_default_str();
-  step->add_option("--set", arguments->settings, "key=value over the config")->take_all();
+  step->add_option("--warm", arguments->counts.warm, "Steps before them")
+      ->check(CLI::Range(uint64_t(0), uint64_t(1) << 20))
+      ->capture_default_str();
+  step->add_option("--set", arguments->settings, "key=value over the config")
+      ->allow_extra_args(false);
   step->add_option("--weights", arguments->weights, "File for the weights at the start");
   step->add_option("--json", arguments->json, "File for all of it");
   step->callback([arguments] { run(*arguments); });

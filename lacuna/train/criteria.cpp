@@ -180,24 +180,33 @@ class Criteria {
     Criterion result =
         ask(4, "rungs kernel and device need under 50 MB on the GPU beyond the model");
     if (!has_gpu()) return without_gpu(result);
-    for (const Rung rung : {Rung::kernel, Rung::device, Rung::worker})
+    for (const Rung rung : {Rung::kernel, Rung::device})
       if (lacks(rung, result)) return result;
     const uint64_t batches[] = {settings_.batch};
-    const double model = double(measure_steps(config_, batches, 1, {}, note_).at(0).peak_bytes);
+    const double model =
+        double(measure_steps(config_, batches, {.steps = 1}, {}, note_).at(0).peak_bytes);
     const RemovalRules rules(slice_.graph());
     const double masks = double((settings_.batch + 1) * MaskLayout(rules, MaskForm::u8).stride());
     result.verdict = Verdict::pass;
-    for (const Rung rung : {Rung::kernel, Rung::device, Rung::worker}) {
+    std::string judged, told;
+    for (const Rung rung : all_rungs()) {
+      const bool is_judged = rung == Rung::kernel || rung == Rung::device;
+      std::string& list = is_judged ? judged : told;
+      if (!list.empty()) list += ", ";
+      if (!trained_.contains(rung)) {
+        list += fmt::format("{} failed", name(rung));
+        continue;
+      }
       double beyond = double(trained_.at(rung).device_bytes) - model;
       if (rung != Rung::kernel) beyond -= masks;
-      result.figure +=
-          fmt::format("{}{} {:.1f} MB{}", result.figure.empty() ? "" : ", ", name(rung),
-                      beyond / 1e6, rung == Rung::kernel ? "" : " beyond the masks of a batch");
-      // Rungs that send masks hold those of the batches on their way, too: told, not judged.
-      if (rung != Rung::worker && beyond >= kMemoryAsked) result.verdict = Verdict::fail;
+      list += fmt::format("{} {:.1f} MB", name(rung), beyond / 1e6);
+      if (is_judged && beyond >= kMemoryAsked) result.verdict = Verdict::fail;
     }
-    result.figure +=
-        fmt::format("; model {:.0f} MB, masks of a batch {:.0f} MB", model / 1e6, masks / 1e6);
+    // Rungs that send masks hold those of the batches on their way, too: told, not judged.
+    result.figure = fmt::format(
+        "judged: {}; not judged: {}; all but kernel beyond the masks of a batch, {:.0f} MB; model "
+        "{:.0f} MB",
+        judged, told, masks / 1e6, model / 1e6);
     return result;
   }
 

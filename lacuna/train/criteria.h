@@ -6,7 +6,7 @@
 //      least 10 steps a second at batch 28?
 //   3  do all rungs train to predictions within 1e-6 of each other? (in f32)
 //   4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model? (device:
-//      beyond the model and the masks of one batch; what worker needs is told beside)
+//      beyond the model and the masks of one batch; what the others need is told beside)
 //   5  does a whole run end without error?
 //   6  do two runs with one seed give the same numbers?
 //

@@ -17,8 +17,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kWarmSteps = 5;  // more than the stepper's own before it records
-
 using Clock = std::chrono::steady_clock;
 
 double ms_since(Clock::time_point start) {
@@ -84,7 +82,7 @@ void describe(const Session& session, const DeviceBatch& batch, StepMeasurement&
   if (session.config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
 }
 
-void measure(Session& session, uint64_t steps, StepMeasurement& result) {
+void measure(Session& session, const StepCounts& counts, StepMeasurement& result) {
   session.config.train.batch = int64_t(result.batch);
   const DeviceBatch batch = first_samples(session, result.batch);
   describe(session, batch, result);
@@ -92,12 +90,12 @@ void measure(Session& session, uint64_t steps, StepMeasurement& result) {
   const PeakMemory peak(session.device());
   Optimiser optimiser(*session.model, session.config.train);
   Stepper stepper(*session.model, optimiser, session.config.train);
-  for (uint64_t i = 0; i < kWarmSteps + steps; ++i) {
+  for (uint64_t i = 0; i < counts.warm + counts.steps; ++i) {
     const auto start = Clock::now();
     stepper.run(batch, i, 0, /*is_last=*/true, 0, session.config.train.lr);
     if (stepper.first_bad_step() >= 0)  // waits for the device
       throw Error("the loss is not finite at step {}; try a smaller train.lr", i);
-    if (i >= kWarmSteps) result.ms.push_back(ms_since(start));
+    if (i >= counts.warm) result.ms.push_back(ms_since(start));
   }
   result.recorded = stepper.is_recorded();
   result.peak_bytes = peak.bytes();
@@ -113,7 +111,7 @@ Safetensors weights_of(const Model& model) {
 }  // namespace
 
 std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const uint64_t> batches,
-                                           uint64_t steps, const fs::path& weights,
+                                           const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note) {
   Session session = open_session(config, note);
   const Safetensors start = weights_of(*session.model);
@@ -124,7 +122,7 @@ std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const
     result.batch = batch;
     try {
       load_weights(start, weights, *session.model);
-      measure(session, steps, result);
+      measure(session, counts, result);
     } catch (const c10::OutOfMemoryError&) {
       result = StepMeasurement();
       result.batch = batch;

@@ -28,10 +28,15 @@ struct StepMeasurement {
   std::vector<float> predicted_in_f32;         // the same weights, whatever train.precision
 };
 
+struct StepCounts {
+  uint64_t steps = 10;
+  uint64_t warm = 5;  // before them; more than the stepper's own before it records (step.h)
+};
+
 // batches: sizes; each is the first so many training samples. weights: a safetensors file to write,
 // parameters by name; empty: none. Throws Error as train() does, and when there are too few samples.
 std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const uint64_t> batches,
-                                           uint64_t steps, const fs::path& weights,
+                                           const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note);
 Json to_json(const StepMeasurement& measurement);
 

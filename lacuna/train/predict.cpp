@@ -14,9 +14,6 @@
 namespace lacuna {
 namespace {
 
-// Predicting keeps nothing for a backward pass, so it takes larger batches than training.
-constexpr uint64_t kBatchFactor = 2;
-
 void check(const PredictRequest& request) {
   const int kinds =
       !request.samples.empty() + request.all_pairs + !request.all_triples_with.empty();
@@ -57,12 +54,11 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   Session session = open_run(run, checkpoint, request.device, request.screen, note);
   const Names& genes = session.screen.graph().genes().names;
   const auto candidates = make_candidates(request, genes);
-  const uint64_t training_batch = std::max<uint64_t>(1, uint64_t(session.config.train.batch));
   PredictionTask task = {
       .out = request.out,
       .genes = genes,
       .labels = session.labels.names,
-      .batch = request.batch ? request.batch : training_batch * kBatchFactor,
+      .batch = request.batch ? request.batch : prediction_batch(session),
       .top = {},
       .stop = [&] { return request.stop && request.stop->load(); },
   };

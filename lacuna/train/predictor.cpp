@@ -2,15 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "lacuna/load/loader.h"
 #include "lacuna/load/rung_source.h"
 #include "lacuna/train/batch_feed.h"
 
 namespace lacuna {
 namespace {
-
-// Predicting keeps nothing for a backward pass, so it takes larger batches than training.
-constexpr uint64_t kBatchFactor = 2;
 
 // Sets the model to predicting, and back to what it was.
 class Predicting {
@@ -46,6 +45,10 @@ ModelInput input_of(const RungBatch& batch, const RungMasks& masks) {
 
 }  // namespace
 
+uint64_t prediction_batch(const Session& session) {
+  return 2 * uint64_t(std::max<int64_t>(1, session.config.train.batch));
+}
+
 std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
                                  std::span<const int32_t> ptr) {
   return predict_input(session, make_input(removed, ptr));
@@ -55,7 +58,7 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
                             Progress& progress, const std::function<bool()>& stop) {
   Predictions result;
   if (samples.empty()) return result;
-  if (batch == 0) batch = uint64_t(session.config.train.batch) * kBatchFactor;
+  if (batch == 0) batch = prediction_batch(session);
   const uint64_t count = samples.size(), labels = session.labels.size();
   const RungMasks& masks = session.masks;
   const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});

@@ -10,6 +10,9 @@
 
 namespace lacuna {
 
+// Samples at a time: twice those of training, since nothing is kept for a backward pass.
+uint64_t prediction_batch(const Session& session);
+
 // Predictions of a batch of gene sets, [B, L]; removed and ptr as in aggregate.h. Dropout is off.
 std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
                                  std::span<const int32_t> ptr);
@@ -19,7 +22,7 @@ struct Predictions {
   std::vector<float> predicted;   // [S, L]
   std::vector<float> measured;    // [S, L] NaN = not measured
 };
-// Of samples of the session's screen, in their order. batch 0: that of training. stop: asked after
+// Of samples of the session's screen, in their order. batch 0: prediction_batch(). stop: asked after
 // every batch; true ends the work with what there is.
 Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
                             Progress& progress = Progress::none(),

@@ -140,7 +140,8 @@ def test_training_follows_the_config(screen, tmp_path):
     assert "modle" in fail("bench", "ladder", screen, "--train", "--config", config, "--out", folder)
     assert "--train" in fail("bench", "ladder", screen, "--config", config, code=2)
     for model in ("mlp", "dango"):
-        message = fail("bench", "ladder", screen, "--train", "--set", f"model.name={model}", "--out", folder)
+        config.write_text(f"screen: elsewhere\nmodel: {{name: {model}}}\n")
+        message = fail("bench", "ladder", screen, "--train", "--config", config, "--out", folder)
         assert f"model {model} reads no masks" in message
 
 

@@ -195,6 +195,13 @@ def test_the_config_of_a_run_repeats_it(folder, reference):
     assert not np.array_equal(weights(folder / "seed")["table"], weights(reference)["table"])
 
 
+def test_help_lists_every_setting(reference):
+    text = succeed("train", "--help")
+    for line in (reference / "config.yaml").read_text().splitlines():
+        assert f"  {line.split(':')[0].strip()}:" in text, line
+    assert "zero_weight: 0.1" in text  # of another model
+
+
 def error(code, *arguments):
     done = lacuna(*arguments)
     assert done.returncode == code, (done.returncode, done.stderr)

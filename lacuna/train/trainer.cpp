@@ -13,6 +13,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/train/auto_batch.h"
+#include "lacuna/train/bad_batch.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/config_difference.h"
@@ -292,26 +293,7 @@ class Trainer {
       const auto numbers = batch.samples().samples();
       samples.insert(samples.end(), numbers.begin(), numbers.end());
     }
-    const fs::path file = run_.path() / "bad_batch.json";
-    Json details = {
-        {"step", bad}, {"epoch", epoch}, {"samples", samples}, {"removed", Json::array()}};
-    const RemovedReader reader(session_.screen.samples());
-    std::vector<uint32_t> genes;
-    for (const uint64_t sample : samples) {
-      reader.read(sample, genes);
-      Json names = Json::array();
-      for (const uint32_t gene : genes)
-        names.push_back(session_.screen.graph().genes().names[gene]);
-      details["removed"].push_back(names);
-    }
-    write_text_atomically(file, details.dump(2) + "\n");
-    throw Error(
-        "the loss is not finite at step {} (epoch {}), samples {}{}; the batch is saved in {}; try "
-        "a smaller train.lr, train.clip, or train.precision=f32, or look at these samples' labels",
-        bad, epoch + 1,
-        fmt::join(samples.begin(), samples.begin() + long(std::min<size_t>(samples.size(), 8)),
-                  ", "),
-        samples.size() > 8 ? ", ..." : "", file.string());
+    throw_bad_batch(session_, run_.path(), uint64_t(bad), epoch, samples);
   }
 
   Session& session_;

@@ -3,11 +3,13 @@
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("LACUNA_PROGRAM", ROOT / "build" / "lacuna"))
+BUILD = PROGRAM.parent  # where the other programs of the same build lie
 
 
 def lacuna(*arguments, before=(), **options):
@@ -33,3 +35,32 @@ def fail(*arguments, code=1, **options):
     assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
     assert "terminate" not in done.stderr and "Sanitizer" not in done.stderr
     return lines[0]
+
+
+class Started:
+    """The program in the background, to be watched and disturbed; nice, so that it does not outrun who watches it.
+
+    What it is doing is read from its files, never guessed from a clock: a machine may be slow or busy. `is_nice` is false
+    for what takes so long that nobody has to hurry.
+    """
+
+    def __init__(self, *arguments, is_nice=True, **options):
+        words = [*(["nice", "-n", "19"] if is_nice else []), PROGRAM, *arguments]  # one process: nice becomes the program
+        self.process = subprocess.Popen([str(word) for word in words], text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, **options)
+
+    def wait_for(self, condition):
+        """False when the process ended before."""
+        deadline = time.monotonic() + 120
+        while not condition():
+            if self.process.poll() is not None:
+                return condition()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        return True
+
+    def end(self, number):
+        """Sends a signal, and waits for the exit code."""
+        self.process.send_signal(number)
+        self.output, self.errors = self.process.communicate(timeout=120)
+        return self.process.returncode

@@ -1,18 +1,13 @@
 """The command line as a whole: what help teaches, exit codes, Ctrl-C, silence where nobody looks."""
 
 import signal
-import subprocess
-import time
 
 import pytest
 
-from program import PROGRAM
+from program import Started
+from program import lacuna as run
 
 SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader", "report"]
-
-
-def run(*words):
-    return subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=60)
 
 
 def test_help_teaches_the_five_words_in_a_screenful():
@@ -52,15 +47,12 @@ def test_a_failure_is_one_line_and_exit_1(tmp_path):
 
 def test_ctrl_c_stops_and_leaves_nothing_that_reads_as_a_screen(tmp_path):
     out = tmp_path / "screen"
-    process = subprocess.Popen([PROGRAM, "generate", "screen", out, "--size", "human", "--samples", "20000000"],
-                               stderr=subprocess.PIPE, text=True,
-                               # a test that was itself started in the background inherits a Ctrl-C that does nothing
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=20)  # at once on a quiet machine
-    assert process.returncode == -signal.SIGINT
-    assert run("info", str(out)).returncode == 1
+    generating = Started("generate", "screen", out, "--size", "human", "--samples", 20000000, is_nice=False,
+                         # a test that was itself started in the background inherits a Ctrl-C that does nothing
+                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
+    assert generating.wait_for(lambda: any(path.is_file() for path in out.rglob("*")))
+    assert generating.end(signal.SIGINT) == -signal.SIGINT
+    assert run("info", out).returncode == 1
 
 
 def test_no_progress_where_nobody_looks(tmp_path):

@@ -6,13 +6,11 @@ import json
 import os
 import random
 import signal
-import subprocess
-import time
 
 import numpy as np
 import pytest
 import program
-from program import PROGRAM, lacuna
+from program import Started, lacuna
 
 CONFIG = """
 screen: {screen}
@@ -143,34 +141,44 @@ def test_the_ridge_is_the_closed_form(config, compared, split):
     assert ridge["note"] == f"strength {strength}, the best of 11 on validation"
 
 
+def files_in(folder):
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def state_of(run):
+    if not (run / "run.json").exists():
+        return "nothing"
+    return "finished" if json.loads((run / "run.json").read_text())["status"] == "finished" else "begun"
+
+
 def test_killed_at_any_time_it_ends_with_the_same_scores(config, compared, tmp_path):
+    """Killed when so many of its files are there: soon after the start of a run, and five times anywhere."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     random.seed(seed)
-    words = ["compare", config, "--seeds", 2, "--splits", "random", "--vary", "train.lr=1e-3", "--out", tmp_path / "out"]
-    for _ in range(6):
-        process = subprocess.Popen([str(PROGRAM), *map(str, words)], stdout=subprocess.DEVNULL, env=ALONE)
-        time.sleep(random.uniform(0.1, 1.5))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    out = tmp_path / "out"
+    words = ["compare", config, "--seeds", 2, "--splits", "random", "--vary", "train.lr=1e-3", "--out", out]
+    runs = [f"random_train.lr=1e-3_seed={seed}" for seed in (1, 2)]
+    whole = sum(files_in(compared[0] / run) for run in runs)
+    states = set()
+    for target in [5, *sorted(random.randrange(whole) for _ in range(5))]:
+        comparing = Started(*words, env=ALONE)
+        assert comparing.wait_for(lambda: files_in(out) >= target)
+        comparing.end(signal.SIGKILL)
+        states |= {state_of(out / run) for run in runs}
+    assert "begun" in states
     succeed(*words)
-    for seed in (1, 2):
-        name = f"random_train.lr=1e-3_seed={seed}"
-        assert evaluation(tmp_path / "out" / name)["parts"] == evaluation(compared[0] / name)["parts"]
+    for run in runs:
+        assert evaluation(out / run)["parts"] == evaluation(compared[0] / run)["parts"]
 
 
 def test_a_signal_stops_it_and_it_goes_on(config, tmp_path):
-    words = ["compare", config, "--seeds", 1, "--set", "train.epochs=100000", "--out", tmp_path / "out"]
-    process = subprocess.Popen([str(PROGRAM), *map(str, words)], stdout=subprocess.PIPE, text=True, env=ALONE)
     run = tmp_path / "out" / "random_seed=1"
-    for _ in range(600):
-        if (run / "metrics.jsonl").exists() or process.poll() is not None:
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    text = process.communicate(timeout=120)[0]
-    assert process.returncode == 75, text
-    assert "0 of 1 runs are finished" in text and "the same command goes on" in text
+    comparing = Started("compare", config, "--seeds", 1, "--set", "train.epochs=100000", "--out", run.parent,
+                        is_nice=False, env=ALONE)  # fmt: skip
+    assert comparing.wait_for((run / "metrics.jsonl").exists)
+    assert comparing.end(signal.SIGTERM) == 75, comparing.errors
+    assert "0 of 1 runs are finished" in comparing.output and "the same command goes on" in comparing.output
     assert json.loads((run / "run.json").read_text())["status"] == "stopped"
     assert (run / "checkpoints/last.safetensors").exists()
 

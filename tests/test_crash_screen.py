@@ -4,12 +4,12 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
-import subprocess
 import time
 
 import pytest
-from program import PROGRAM, fail, lacuna, succeed
+from program import Started, fail, lacuna, succeed
 
 
 @pytest.fixture
@@ -25,26 +25,22 @@ def generate(path):
     return ["generate", "screen", path, "--size", "small", "--samples", 3000, "--seed", 1]
 
 
-def kill_after(seconds, *arguments):
-    process = subprocess.Popen([str(PROGRAM), *map(str, arguments)], stdout=subprocess.DEVNULL)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    return process.wait()
-
-
-def seconds_of(*arguments):
-    start = time.monotonic()
-    succeed(*arguments)
-    return time.monotonic() - start
+def files_in(path):
+    return sum(file.is_file() for file in path.rglob("*"))
 
 
 def test_killed_writers_leave_nothing_that_reads_as_a_screen(tmp_path, seed):
-    whole = seconds_of(*generate(tmp_path / "first"))
+    """Killed when so many of its files are there: at the first of them, and anywhere."""
+    succeed(*generate(tmp_path / "first"))
+    whole = files_in(tmp_path / "first")
     files = {path: path.read_bytes() for path in (tmp_path / "first").rglob("*.npy")}
     states = set()
-    for round in range(15):
-        path = tmp_path / str(round)
-        kill_after(random.uniform(0.2, 1.1) * whole, *generate(path))
+    for target in [1, *(random.randrange(whole + 2) for _ in range(7))]:
+        path = tmp_path / "screen"
+        shutil.rmtree(path, ignore_errors=True)
+        writing = Started(*generate(path))
+        writing.wait_for(lambda: files_in(path) >= target)
+        writing.end(signal.SIGKILL)
         if (path / "manifest.json").exists():
             succeed("info", path, "--check")
             states.add("finished")
@@ -60,13 +56,16 @@ def test_killed_writers_leave_nothing_that_reads_as_a_screen(tmp_path, seed):
 
 
 def test_killed_splits_leave_the_screen_whole(tmp_path, seed):
+    """Killed as soon as a file of the new split is seen, or any time before."""
     path = tmp_path / "screen"
     succeed(*generate(path))
-    whole = seconds_of("split", path, "--name", "first", "--by", "random")
-    known = {"first"}
-    for round in range(15):
+    known = set()
+    for round in range(8):
         name = f"s{round}"
-        kill_after(random.uniform(0.1, 1.1) * whole, "split", path, "--name", name, "--by", "random")
+        splitting = Started("split", path, "--name", name, "--by", "random")
+        deadline = time.monotonic() + random.choice([random.uniform(0, 0.05), 60])
+        splitting.wait_for(lambda: list((path / "splits").glob(name + ".*")) or time.monotonic() > deadline)
+        splitting.end(signal.SIGKILL)
         splits = {split["name"] for split in json.loads(succeed("info", path, "--json", "--check"))["splits"]}
         assert known <= splits <= known | {name}
         if name not in splits:

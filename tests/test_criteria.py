@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -30,11 +31,14 @@ def ask(screen, *words):
 
 def test_what_can_be_asked_without_a_gpu(screen):
     result, answers = ask(screen, "--python", sys.executable)
-    assert result.returncode == 0, result.stderr
-    assert {number: one["verdict"] for number, one in answers.items()} == {
-        1: "left out", 2: "pass", 3: "pass", 4: "left out", 5: "pass", 6: "pass"}
+    verdicts = {number: one["verdict"] for number, one in answers.items()}
+    # Two steps of a tiny model are timed: the second answer is the one that the figures give, whichever they are.
+    ratio = float(re.search(r"; usual form [0-9.]+ ms, ([0-9.]+) times as long", answers[2]["figure"])[1])
+    speed = verdicts.pop(2)
+    assert speed in {"pass", "FAIL"} if ratio == 1.0 else speed == ("pass" if ratio > 1 else "FAIL"), answers[2]
+    assert verdicts == {1: "left out", 3: "pass", 4: "left out", 5: "pass", 6: "pass"}
+    assert result.returncode == (1 if speed == "FAIL" else 0), result.stderr
     assert "no GPU" in answers[1]["figure"] and "no GPU" in answers[4]["figure"]
-    assert "usual form" in answers[2]["figure"] and "times as long" in answers[2]["figure"]
     assert "all bits equal" in answers[3]["figure"]
     assert answers[6]["figure"].startswith("0 of")
     assert all(one["question"] in result.stdout and one["figure"] in result.stdout for one in answers.values())

@@ -9,13 +9,13 @@ import subprocess
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from program import PROGRAM, succeed
+from program import BUILD, Started, succeed
 
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory):
     """What EventWriter.WritesARunThatWasResumed of train_test writes."""
-    tests = PROGRAM.parent / "train_test"
+    tests = BUILD / "train_test"
     if not tests.exists():
         pytest.skip(f"no {tests}; train_test is built where torch is")
     folder = tmp_path_factory.mktemp("events")
@@ -59,31 +59,38 @@ CONFIG = """
 screen: {screen}
 split: random
 model: {{name: mlp, width: 8}}
-train: {{epochs: 40, batch: 16, device: cpu, log_every: 3}}
+train: {{epochs: 1000000, batch: 16, device: cpu, log_every: 3}}
 evaluate: {{baselines: false, bootstrap: 0}}
 """
 
 
-@pytest.mark.skipif(not (PROGRAM.parent / "liblacuna_torch.so").exists(), reason="a build without torch")
+@pytest.mark.skipif(not (BUILD / "liblacuna_torch.so").exists(), reason="a build without torch")
 def test_curves_of_an_interrupted_run(tmp_path):
-    """`lacuna train --tensorboard`, stopped in the middle and resumed, shows what metrics.jsonl says."""
+    """`lacuna train --tensorboard`, stopped, resumed and stopped again, shows what metrics.jsonl says. The run is so long
+    that no signal comes too late."""
     succeed("generate", "screen", tmp_path / "screen", "--size", "tiny", "--seed", 5)
     succeed("split", tmp_path / "screen", "--name", "random", "--by", "random", "--seed", 1)
     (tmp_path / "c.yaml").write_text(CONFIG.format(screen=tmp_path / "screen"))
     run = tmp_path / "run"
-    command = [PROGRAM, "train", tmp_path / "c.yaml", "--out", run, "--tensorboard"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        for line in process.stdout:
-            if line.startswith("epoch   2/"):
-                process.send_signal(signal.SIGTERM)
-        assert process.wait() == 75
-    succeed("train", "--resume", "--out", run, "--tensorboard")
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    steps = {line["step"]: line["loss"] for line in lines if line["kind"] == "step"}
-    epochs = {line["step"]: line["train_loss"] for line in lines if line["kind"] == "epoch"}
-    assert len(epochs) == 40
+
+    def values(kind, name):
+        """{step: value} of the whole lines of metrics.jsonl, of which no step has two."""
+        path = run / "metrics.jsonl"
+        lines = [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
+        found = [(line["step"], line[name]) for line in lines if line["kind"] == kind]
+        assert len(dict(found)) == len(found)
+        return dict(found)
+
+    reached = []
+    for words in ([tmp_path / "c.yaml"], ["--resume"]):
+        epochs = len(values("epoch", "step")) + 2
+        training = Started("train", *words, "--out", run, "--tensorboard", is_nice=False)
+        assert training.wait_for(lambda: len(values("epoch", "step")) >= epochs)
+        assert training.end(signal.SIGTERM) == 75, training.errors
+        reached.append(max(values("step", "step")))
+    assert reached[1] > reached[0]
     read = event_accumulator.EventAccumulator(str(run / "tensorboard"), {event_accumulator.SCALARS: 0}).Reload()
-    for tag, expected in (("train/loss", steps), ("train/epoch_loss", epochs)):
+    for tag, expected in (("train/loss", values("step", "loss")), ("train/epoch_loss", values("epoch", "train_loss"))):
         scalars = read.Scalars(tag)
         assert [scalar.step for scalar in scalars] == sorted(expected)
         assert [scalar.value for scalar in scalars] == pytest.approx([expected[s] for s in sorted(expected)], rel=1e-5)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -69,8 +70,9 @@ TEST(Loader, SlowWorkersDoNotDisturbTheOrder) {
   for (uint64_t epoch = 0; epoch < 3; ++epoch) expect_epoch(loader, epoch);
 }
 
-TEST(Loader, PrefetchIsBounded) {
+TEST(Loader, PrefetchIsUsedAndBounded) {
   for (const uint64_t prefetch : {1, 2, 5, 16, 100}) {
+    SCOPED_TRACE("prefetch " + std::to_string(prefetch));
     std::atomic<int64_t> started = 0, taken = 0, most = 0;
     const auto count = [&](std::span<const uint64_t>) {
       const int64_t ahead = ++started - taken;
@@ -79,14 +81,19 @@ TEST(Loader, PrefetchIsBounded) {
       }
     };
     EchoLoader loader({1000, count}, {{.global_batch = 2, .seed = 1}, 3, prefetch});
+    // Nobody takes a batch before most of those that may be made ahead are there, however long a
+    // busy machine takes over it. (A ring of whole chunks may be a little smaller than asked for.)
+    const int64_t enough = std::max<int64_t>(1, int64_t(prefetch) * 2 / 3);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (started < enough && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_GE(started, enough) << "the prefetch that was asked for is not used";
     for (int i = 0; i < 1000; ++i) {
       const auto batch = loader.next();
       ++taken;
-      if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     // next() may let a worker go on before it returns and the batch is counted here.
     EXPECT_LE(most, int64_t(prefetch) + 1);
-    EXPECT_GE(most, int64_t(prefetch) * 2 / 3) << "the prefetch that was asked for is not used";
   }
 }
 

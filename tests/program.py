@@ -45,13 +45,13 @@ class Started:
     """
 
     def __init__(self, *arguments, is_nice=True, **options):
-        words = [*(["nice", "-n", "19"] if is_nice else []), PROGRAM, *arguments]  # one process: nice becomes the program
+        words = [*(["nice", "-n", "10"] if is_nice else []), PROGRAM, *arguments]  # one process: nice becomes the program
         self.process = subprocess.Popen([str(word) for word in words], text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, **options)
 
     def wait_for(self, condition):
         """False when the process ended before."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 280
         while not condition():
             if self.process.poll() is not None:
                 return condition()
@@ -62,5 +62,5 @@ class Started:
     def end(self, number):
         """Sends a signal, and waits for the exit code."""
         self.process.send_signal(number)
-        self.output, self.errors = self.process.communicate(timeout=120)
+        self.output, self.errors = self.process.communicate(timeout=280)
         return self.process.returncode

@@ -47,7 +47,7 @@ def test_a_failure_is_one_line_and_exit_1(tmp_path):
 
 def test_ctrl_c_stops_and_leaves_nothing_that_reads_as_a_screen(tmp_path):
     out = tmp_path / "screen"
-    generating = Started("generate", "screen", out, "--size", "human", "--samples", 20000000, is_nice=False,
+    generating = Started("generate", "screen", out, "--size", "yeast", "--samples", 20000000, is_nice=False,
                          # a test that was itself started in the background inherits a Ctrl-C that does nothing
                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # fmt: skip
     assert generating.wait_for(lambda: any(path.is_file() for path in out.rglob("*")))

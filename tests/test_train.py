@@ -283,32 +283,43 @@ def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
     assert_same_story(out, whole)
 
 
-def test_killed_before_its_first_checkpoint_it_starts_again(folder, reference):
+@pytest.fixture(scope="module")
+def long_reference(folder):
+    """Never interrupted; long enough for one like it to be stopped on the way, by whoever is slow to look."""
+    return train(folder, folder / "long", tensorboard=True, train__epochs=16)
+
+
+def test_killed_before_its_first_checkpoint_it_starts_again(folder, long_reference):
     out = folder / "early"
-    started = Started(*words(folder, out))  # a checkpoint comes after five minutes, or an epoch
+    started = Started(*words(folder, out, train__epochs=16))  # a checkpoint comes after five minutes, or an epoch
     assert started.wait_for(lambda: len(lines(out)) >= 2)
-    started.end(signal.SIGKILL)
+    assert started.end(signal.SIGKILL) == -signal.SIGKILL
     if (out / "checkpoints" / "last.safetensors").exists():
         (out / "checkpoints" / "last.safetensors").unlink()  # the machine was slow to kill
     succeed("train", "--resume", "--out", out)
-    assert_same_bits(out, reference)
-    assert_same_story(out, reference)
+    assert_same_bits(out, long_reference)
+    assert_same_story(out, long_reference)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_a_signal_stops_it_with_a_checkpoint(folder, reference, number):
-    out = folder / f"stopped-{number}"
-    started = Started(*words(folder, out, tensorboard=True))
-    assert started.wait_for(lambda: len(lines(out, "step")) >= 27)
-    assert started.end(number) == 75, started.errors
-    assert status(out) == "stopped" and "--resume" in started.output
-    reached = lines(out, "step")[-1]["step"]
-    assert reached < 80
-    done = lacuna("train", "--resume", "--out", out, "--tensorboard")
+def test_signals_stop_it_with_a_checkpoint(folder, long_reference):
+    """One run, stopped three times, in the middle of an epoch as a rule."""
+    out = folder / "stopped"
+    arguments = words(folder, out, tensorboard=True, train__epochs=16)
+    reached = 0
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        started = Started(*arguments)
+        assert started.wait_for(lambda: len(lines(out, "step")) >= reached + 27)
+        assert started.end(number) == 75, started.errors
+        assert status(out) == "stopped" and "--resume" in started.output
+        assert reached == 0 or f"going on at step {reached}" in started.errors
+        reached = lines(out, "step")[-1]["step"]
+        assert reached < 320
+        arguments = ["train", "--resume", "--out", out, "--tensorboard"]
+    done = lacuna(*arguments)
     assert done.returncode == 0 and f"going on at step {reached}" in done.stderr
-    assert_same_bits(out, reference)
-    assert_same_story(out, reference)
-    assert events(out)["train/loss"] == events(reference)["train/loss"]
+    assert_same_bits(out, long_reference)
+    assert_same_story(out, long_reference)
+    assert events(out)["train/loss"] == events(long_reference)["train/loss"]
 
 
 def events(run):
@@ -339,11 +350,14 @@ def slow_ends(folder):
 @pytest.mark.parametrize("when", ["validation", "evaluation"])
 def test_a_signal_at_an_end(folder, slow_ends, when):
     changes, whole = slow_ends
-    out = folder / f"end-{when}"
-    started = Started(*words(folder, out, **changes))
     wanted = {"validation": lambda: len(lines(out, "step")) >= 5, "evaluation": lambda: len(lines(out, "epoch")) >= 2}
-    assert started.wait_for(wanted[when])
-    assert started.end(signal.SIGUSR1) == 75, started.errors
+    for attempt in range(5):  # an end takes a tenth of a second: who looks at it may be too late once, not five times
+        out = folder / f"end-{when}-{attempt}"
+        started = Started(*words(folder, out, **changes))
+        assert started.wait_for(wanted[when])
+        if started.end(signal.SIGUSR1) == 75:
+            break
+    assert started.process.returncode == 75, started.errors
     assert status(out) == "stopped" and not (out / "evaluation.json").exists()
     succeed("train", "--resume", "--out", out)
     assert status(out) == "finished"
@@ -413,7 +427,7 @@ def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
 def test_a_run_goes_on_with_new_samples(folder):
     shutil.copytree(folder / "screen", folder / "growing")
     out = folder / "grown"
-    started = Started(*words(folder, out, screen="growing"))
+    started = Started(*words(folder, out, screen="growing", train__epochs=12))
     assert started.wait_for(lambda: len(lines(out)) >= 25)
     assert started.end(signal.SIGTERM) == 75
     shutil.rmtree(folder / "growing")

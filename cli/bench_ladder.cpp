@@ -77,15 +77,9 @@ std::string describe(const Machine& machine) {
                      machine.gpu ? machine.gpu->name : "no GPU");
 }
 
-// Whatever the size.
-std::string three_digits(double value) {
-  const int digits = value > 0 ? std::max(0, 2 - int(std::floor(std::log10(value)))) : 0;
-  return fmt::format("{:.{}f}", value, std::min(digits, 6));
-}
-
 std::string times(double ratio) {
-  return ratio < 10 ? fmt::format("{:.1f}x", ratio)
-                    : with_commas(uint64_t(std::round(ratio))) + "x";
+  if (ratio >= 10) return with_commas(uint64_t(std::round(ratio))) + "x";
+  return fmt::format("{:.{}f}x", ratio, ratio < 2 ? 2 : 1);
 }
 
 // ---- the table
@@ -99,16 +93,16 @@ Row row_of(const Json& one, const std::string& name) {
   const auto ratio = [](double value) { return fmt::format("{:.2f}", value); };
   return {name,
           number("samples_per_s", format_rate),
-          number("ms_per_batch", three_digits),
-          number("planned_ms_per_batch", three_digits),
+          number("ms_per_batch", format_digits),
+          number("planned_ms_per_batch", format_digits),
           number("planned_ratio", ratio),
-          number("read_ms_per_batch", three_digits),
+          number("read_ms_per_batch", format_digits),
           number("stored_bytes_per_sample", bytes),
           number("moved_bytes_per_sample", bytes),
           number("host_peak_bytes", bytes),
           one.contains("exact") ? one.at("exact").get<bool>() ? "yes" : "NO"
                                 : one.value("left_out", ""),
-          number("train_steps_per_s", three_digits),
+          number("train_steps_per_s", format_digits),
           number("device_peak_bytes", bytes),
           number("train_difference", [](double value) { return fmt::format("{:.1g}", value); })};
 }
@@ -198,11 +192,11 @@ void run(Arguments arguments) {
   for (const std::string& rung : arguments.rungs)
     arguments.ladder.rungs.push_back(rung_from_name(rung));
   const double load = load_average();
+  arguments.ladder.stop = &stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const Workshop workshop(arguments.out, "ladder");
   const Screen slice = write_slice(screen, workshop.path() / "slice", arguments.samples);
   arguments.ladder.folder = workshop.path();
-  arguments.ladder.stop = &stop_on_signals();
 
   // What a config or Python lacks shows at once.
   const TrainLadder train = training_of(slice, arguments);

@@ -1,8 +1,8 @@
 // `lacuna bench prepare`: how fast a store is written, against the same bytes written plainly.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/workshop.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/load/prepare_masks.h"
 
 namespace lacuna::cli {
@@ -40,20 +43,6 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct RemoveAtTheEnd {
-  const fs::path &store, &plain;
-  ~RemoveAtTheEnd() {
-    std::error_code ignored;
-    fs::remove_all(store, ignored);
-    fs::remove(plain, ignored);
-  }
-};
-
 void write_plainly(const fs::path& path, std::span<const std::byte> piece, uint64_t bytes) {
   FileWriter file(path);
   while (file.size() < bytes)
@@ -62,12 +51,12 @@ void write_plainly(const fs::path& path, std::span<const std::byte> piece, uint6
 }
 
 void run(const Arguments& arguments) {
+  const std::atomic<bool>& stop = stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const MaskForm form = form_of_disk_rung(arguments.rung);
   const uint64_t samples = std::min(arguments.samples, screen.samples().size());
-  const fs::path store = arguments.folder / fmt::format("lacuna-bench-store-{}", ::getpid());
-  const fs::path plain = arguments.folder / fmt::format("lacuna-bench-plain-{}", ::getpid());
-  const RemoveAtTheEnd remove{store, plain};
+  const Workshop workshop(arguments.folder, "prepare");
+  const fs::path store = workshop.path() / "store", plain = workshop.path() / "plain";
   const MaskEncoder encoder(RemovalRules(screen.graph()), form);
   const RemovedReader removed(screen.samples());
   std::vector<std::byte> piece, value;
@@ -78,6 +67,7 @@ void run(const Arguments& arguments) {
   std::vector<double> store_rates, plain_rates, ratios;
   uint64_t bytes = 0;
   for (int round = 0; round < arguments.rounds; ++round) {
+    if (stop) throw Error("stopped before round {}", round + 1);
     fs::remove_all(store);
     const double store_seconds = seconds_of([&] {
       bytes = prepare_masks(screen, form, store,

@@ -71,8 +71,9 @@ void print_machine(const Machine& machine, const StepCosts& costs) {
 std::string or_dash(double value, const std::string& text) { return value > 0 ? text : "-"; }
 
 std::string pays_back(const RungPlan& rung) {
-  if (rung.pays_back) return fmt::format("{} epochs", with_commas(uint64_t(*rung.pays_back + 1)));
-  return rung.prepare_seconds > 0 ? "never" : "-";
+  if (rung.pays_back) return format_epochs(*rung.pays_back);
+  const bool is_made_before = loads_masks(rung.rung) && rung.rung != Rung::worker;
+  return is_made_before ? "never" : "-";
 }
 
 std::string mark(const LadderPlan& plan, Rung rung) {
@@ -86,15 +87,13 @@ void print_ladder(const LadderPlan& plan) {
                                                  "pays back", "fits", ""}};
   for (const RungPlan& rung : plan.rungs) {
     const double once = rung.prepare_seconds;
-    std::string milliseconds = format_milliseconds(rung.batch_seconds);
-    milliseconds.resize(milliseconds.rfind(' '));
     rows.push_back({std::string(name(rung.rung)),
                     or_dash(rung.disk_bytes, format_bytes(uint64_t(rung.disk_bytes))),
                     format_bytes(uint64_t(rung.memory_bytes)),
                     format_bytes(uint64_t(rung.moved_bytes)), or_dash(once, format_seconds(once)),
-                    or_dash(rung.start_seconds, format_seconds(rung.start_seconds)), milliseconds,
-                    format_seconds(rung.epoch_seconds), pays_back(rung), rung.fits() ? "yes" : "no",
-                    mark(plan, rung.rung)});
+                    or_dash(rung.start_seconds, format_seconds(rung.start_seconds)),
+                    format_digits(1000 * rung.batch_seconds), format_seconds(rung.epoch_seconds),
+                    pays_back(rung), rung.fits() ? "yes" : "no", mark(plan, rung.rung)});
   }
   fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8}));
 }

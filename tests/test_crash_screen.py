@@ -73,6 +73,17 @@ def test_killed_splits_leave_the_screen_whole(tmp_path, seed):
         known.add(name)
 
 
+def test_splits_added_at_once_are_all_there(tmp_path):
+    path = tmp_path / "screen"
+    succeed(*generate(path))
+    for round in range(3):
+        adding = [subprocess.Popen([str(PROGRAM), "split", path, "--name", f"s{round}-{i}", "--by", "random"],
+                                   stdout=subprocess.DEVNULL) for i in range(4)]
+        assert [process.wait() for process in adding] == [0, 0, 0, 0]
+    splits = {split["name"] for split in json.loads(succeed("info", path, "--json", "--check"))["splits"]}
+    assert {f"s{round}-{i}" for round in range(3) for i in range(4)} <= splits
+
+
 def file_limit(limit):
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
 

@@ -150,6 +150,9 @@ def test_a_gpu_by_its_driver(tiny, tmp_path):
     assert any("PCIe 4.0 x16" in note for note in result["notes"])
     hidden = plan(tiny, env=environment | {"CUDA_VISIBLE_DEVICES": ""})
     assert hidden["machine"]["gpu"] is None and "CUDA_VISIBLE_DEVICES" in hidden["machine"]["gpu_from"]
+    for asked in ("7", "GPU-no-such"):  # there is one, with index 0, and this driver knows no UUIDs
+        absent = plan(tiny, env=environment | {"CUDA_VISIBLE_DEVICES": asked})
+        assert absent["machine"]["gpu"] is None and f"has no GPU {asked}" in absent["machine"]["gpu_from"]
 
 
 def test_nothing_is_left_behind(tiny, tmp_path):

@@ -38,4 +38,9 @@ std::string format_rate(double per_second) {
   return with_commas(uint64_t(std::llround(std::round(per_second / scale) * scale)));
 }
 
+std::string format_digits(double value) {
+  if (value <= 0) return "0";
+  return fmt::format("{:.{}f}", value, std::clamp(2 - int(std::floor(std::log10(value))), 0, 6));
+}
+
 }  // namespace lacuna

@@ -17,6 +17,10 @@ TEST(Text, NumbersReadWell) {
   EXPECT_EQ(format_duration(3720), "1 h 02 min");
   EXPECT_EQ(format_rate(12.34), "12.3");
   EXPECT_EQ(format_rate(2'411'234), "2,410,000");
+  EXPECT_EQ(format_digits(1250.4), "1250");
+  EXPECT_EQ(format_digits(12.34), "12.3");
+  EXPECT_EQ(format_digits(0.0031), "0.00310");
+  EXPECT_EQ(format_digits(0), "0");
 }
 
 }  // namespace

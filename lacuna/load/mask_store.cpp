@@ -69,9 +69,14 @@ MaskForm form_of_disk_rung(std::string_view rung) {
       rung);
 }
 
-std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store) {
-  return fmt::format("lacuna prepare {} --rung {} --out {}", screen.path().string(),
-                     disk_rung(form), store.string());
+std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store,
+                            uint64_t begin, uint64_t end) {
+  const uint64_t all = screen.samples().size();
+  end = std::min(end, all);
+  const bool is_part = begin < end && end - begin < all;
+  return fmt::format("lacuna prepare {} --rung {} --out {}{}", screen.path().string(),
+                     disk_rung(form), store.string(),
+                     is_part ? fmt::format(" --samples {}:{}", begin, end) : "");
 }
 
 std::string mask_key(uint64_t sample) {
@@ -126,7 +131,7 @@ MaskStoreContents MaskStoreContents::from_json(const Json& json) {
 }
 
 void MaskStoreContents::check_made_for(const Screen& screen, const fs::path& store) const {
-  const std::string mend = prepare_command(screen, form, store) + " --again";
+  const std::string mend = prepare_command(screen, form, store, begin, end) + " --again";
   const uint64_t samples = screen.samples().size();
   if (end > samples)
     throw Error("store {} was made for other samples: it holds {} to {}, but {} has {}; run `{}`",
@@ -187,12 +192,15 @@ struct MaskStore::State {
 Directory open_mask_directory(const fs::path& path, const Screen& screen,
                               MaskStoreContents& contents) {
   if (const auto whose = DirectoryWriter::whose_unfinished(path)) {
-    std::string rung = "RUNG";
-    if (whose->is_object()) rung = whose->value("rung", rung);
-    throw Error(
-        "{}: unfinished, the run that wrote it was interrupted; run `lacuna prepare {} "
-        "--rung {} --out {}` to go on with it",
-        path.string(), screen.path().string(), rung, path.string());
+    std::string command = fmt::format("lacuna prepare {} --rung RUNG --out {}",
+                                      screen.path().string(), path.string());
+    if (!whose->is_null())  // it did not get so far as to say what it was to hold
+      read_manifest(path, [&] {
+        const auto begun = MaskStoreContents::from_json(*whose);
+        command = prepare_command(screen, begun.form, path, begun.begin, begun.end);
+      });
+    throw Error("{}: unfinished, the run that wrote it was interrupted; run `{}` to go on with it",
+                path.string(), command);
   }
   const Directory directory =
       Directory::open(path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);

@@ -143,10 +143,33 @@ TEST(MaskStore, UnfinishedAndForeignDirectoriesAreRefused) {
   fs::rename(path / "manifest.json", f.directory / "kept");
   EXPECT_ERROR(MaskStore::open(path, screen), "no manifest.json");
   fs::rename(f.directory / "kept", path / "manifest.json");
-  DirectoryWriter::reopen(path, {{"rung", "disk:u8"}});
+  const RemovalRules rules(screen.graph());
+  DirectoryWriter::reopen(path,
+                          MaskStoreContents::of(screen, rules, MaskForm::u8, 0, 20).to_json());
+  const std::string command =
+      "run `lacuna prepare " + screen.path().string() + " --rung disk:u8 --out " + path.string();
   EXPECT_ERROR(MaskStore::open(path, screen), "unfinished");
-  EXPECT_ERROR(MaskStore::open(path, screen), "run `lacuna prepare " + screen.path().string() +
-                                                  " --rung disk:u8 --out " + path.string());
+  EXPECT_ERROR(MaskStore::open(path, screen), command + "`");
+  fs::remove_all(path);
+  prepare_masks(screen, MaskForm::u8, path, {.samples = {{5, 12}}});
+  DirectoryWriter::reopen(path,
+                          MaskStoreContents::of(screen, rules, MaskForm::u8, 5, 12).to_json());
+  EXPECT_ERROR(MaskStore::open(path, screen), command + " --samples 5:12`");
+}
+
+TEST(MaskStore, ACommandForAPartOfAScreenSaysWhichPart) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20);
+  const auto words = [&](auto... range) {
+    const std::string text = prepare_command(screen, MaskForm::bits, "store", range...);
+    const size_t at = text.find(" --samples ");
+    return at == text.npos ? "" : text.substr(at);
+  };
+  EXPECT_EQ(words(), "");
+  EXPECT_EQ(words(0, 20), "");
+  EXPECT_EQ(words(0, 30), "");  // more than there are: all
+  EXPECT_EQ(words(0, 7), " --samples 0:7");
+  EXPECT_EQ(words(3, 30), " --samples 3:20");
 }
 
 // The tree is looked at before LMDB walks it.

@@ -63,11 +63,11 @@ std::pair<uint64_t, uint64_t> wanted_samples(const Screen& screen, const Prepare
 }
 
 void check_fits(const There& there, const Screen& screen, MaskForm form, uint64_t begin,
-                GeneReactionView view, const fs::path& out) {
+                uint64_t end, GeneReactionView view, const fs::path& out) {
   if (!there.contents) return;
   const MaskStoreContents& contents = *there.contents;
   const std::string mend = fmt::format("choose another name, or throw it away with `{} --again`",
-                                       prepare_command(screen, form, out));
+                                       prepare_command(screen, form, out, begin, end));
   if (contents.form != form)
     throw Error("{}: holds masks of rung {}; {}", out.string(), disk_rung(contents.form), mend);
   if (contents.begin != begin)
@@ -98,7 +98,7 @@ fs::path nearest_existing(fs::path path) {
   return path;
 }
 
-// there: bytes of data.mdb, which are gone on with or make room.
+// goes_on: with what is there; else that makes room.
 void check_room(const Screen& screen, const RemovalRules& rules, MaskForm form, uint64_t samples,
                 const fs::path& out, bool goes_on, const std::optional<uint64_t>& assumed_free) {
   const fs::path data = out / StorePages::kData;
@@ -226,7 +226,7 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   auto [begin, end] = wanted_samples(screen, options);
   const RemovalRules rules(screen.graph(), options.view);
   const There there = look_at(out, options.again);
-  check_fits(there, screen, form, begin, options.view, out);
+  check_fits(there, screen, form, begin, end, options.view, out);
   const bool goes_on = there.contents.has_value();
   if (goes_on && there.kind == There::Kind::finished && there.contents->end >= end) {
     const uint64_t bytes = MaskStore::open(out, screen).bytes();

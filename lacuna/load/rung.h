@@ -37,5 +37,7 @@ bool loads_masks(Rung rung);                 // a loader's batch holds masks: al
 // Batches of masks that a loader of so many threads should make ahead: each takes 70 MB at yeast
 // size and batch 28, so no more than keep every thread at work.
 inline uint64_t masks_ahead(int threads) { return std::max<uint64_t>(4, uint64_t(threads) + 2); }
+// The same for predictions on the way (validation), whose loader has one thread.
+inline constexpr uint64_t kMasksAheadToPredict = 2;
 
 }  // namespace lacuna

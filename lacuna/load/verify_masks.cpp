@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <set>
 
 #include "lacuna/core/error.h"
@@ -47,15 +48,15 @@ std::vector<uint64_t> choose_samples(const MaskStoreContents& contents,
                   contents.begin, contents.end - 1);
     return {*options.sample};
   }
-  std::set<uint64_t> chosen;
   if (options.all || count <= options.random_samples) {
-    for (uint64_t s = contents.begin; s < contents.end; ++s) chosen.insert(chosen.end(), s);
-  } else {
-    chosen = {contents.begin, contents.end - 1};
-    Random random(options.seed);
-    while (chosen.size() < options.random_samples)
-      chosen.insert(contents.begin + random.below(count));
+    std::vector<uint64_t> all(count);
+    std::iota(all.begin(), all.end(), contents.begin);
+    return all;
   }
+  std::set<uint64_t> chosen = {contents.begin, contents.end - 1};
+  Random random(options.seed);
+  while (chosen.size() < options.random_samples)
+    chosen.insert(contents.begin + random.below(count));
   return {chosen.begin(), chosen.end()};
 }
 
@@ -90,6 +91,8 @@ class ValueChecker {
     if (at != value.end()) return changed(sample, value, uint64_t(at - value.begin()));
     if (!has_right_page(value))
       return fmt::format("sample {}: the 16 bytes of LMDB before its value have changed", sample);
+    if (!ends_in_zeros(value))
+      return fmt::format("sample {}: bytes behind its value have changed", sample);
     return "";
   }
 
@@ -105,6 +108,16 @@ class ValueChecker {
     const uint64_t bytes = sizeof(PageHeader) + value.size();
     return header.pad == 0 && header.flags == kOverflow &&
            header.pages == (bytes + page_bytes_ - 1) / page_bytes_ && lies_in(header.page, value);
+  }
+
+  // What follows a value in its last page. LMDB clears the last of several pages before it writes
+  // to it; a page that holds a value alone may come from an earlier one, and shows what that was.
+  bool ends_in_zeros(std::span<const std::byte> value) const {
+    const uint64_t used = (sizeof(PageHeader) + value.size()) % page_bytes_;
+    if (!has_own_pages(value, page_bytes_) || page_of(value).pages < 2 || used == 0) return true;
+    const std::byte* const end = value.data() + value.size();
+    return std::all_of(end, end + (page_bytes_ - used),
+                       [](std::byte byte) { return byte == std::byte(0); });
   }
 
   static PageHeader page_of(std::span<const std::byte> value) {

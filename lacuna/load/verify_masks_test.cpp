@@ -185,12 +185,12 @@ TEST(VerifyMasks, StaleAndUnfinishedStoresAreRefused) {
       write_file(f.store / file, text);
     }
   }
-  DirectoryWriter::reopen(f.store, {{"rung", "disk:bits"}});
+  DirectoryWriter::reopen(f.store, Json());
   EXPECT_ERROR(verify_masks(f.screen, f.store, {}), "unfinished");
 }
 
-// A flipped byte is reported wherever it lies, but for what no value uses of its last page; nothing
-// crashes. Pages of the tree are chosen more often than their share.
+// A flipped byte is reported wherever it lies, but for what a value leaves of a page that it has for
+// itself; nothing crashes. Pages of the tree are chosen more often than their share.
 TEST(VerifyMasks, FlippedBytesAnywhere) {
   for (const MaskForm form : {MaskForm::bits, MaskForm::positions}) {
     const Fixture f(form, form == MaskForm::bits ? GraphSize::small : GraphSize::tiny);
@@ -200,13 +200,7 @@ TEST(VerifyMasks, FlippedBytesAnywhere) {
     const Directory directory = Directory::open(f.store, "lacuna.store", 1);
     const Array pages = directory.array("pages.npy");
     for (uint64_t i = 0; i < pages.shape()[0]; ++i) tree.push_back(pages.as<uint64_t>()[2 * i]);
-    uint64_t value_bytes = 0;
-    for (uint64_t s = 0; s < 40; ++s) {
-      const MaskStore store = MaskStore::open(f.store, f.screen);
-      value_bytes += 64 + store.record(s).size();
-    }
     Random random(f.seed);
-    int unseen = 0;
     constexpr int kRounds = 150;
     for (int round = 0; round < kRounds; ++round) {
       uint64_t byte = random.below(whole.size());
@@ -214,15 +208,11 @@ TEST(VerifyMasks, FlippedBytesAnywhere) {
       if (in_tree) byte = tree[random.below(tree.size())] * 4096 + random.below(4096);
       flip(f.data, byte, unsigned(random.below(8)));
       const std::string said = found(f.screen, f.store);
-      unseen += said.empty();
       if (in_tree) expect_found(fmt::format("page {} ", byte / 4096), said);
-      if (said.empty()) {  // only behind the end of a value
-        EXPECT_EQ(whole[byte], 0) << byte;
-      }
+      // The records of bits fill several pages, those of positions lie in pages of the tree.
+      EXPECT_NE(said, "") << byte;
       write_file(f.data, whole);
     }
-    const double unused = double(whole.size() - value_bytes) / double(whole.size());
-    EXPECT_LE(unseen, kRounds / 2 * (unused + 0.15)) << unused;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,7 @@ struct Nvml {
     find("nvmlShutdown", shutdown);
     find("nvmlDeviceGetCount_v2", count);
     find("nvmlDeviceGetHandleByIndex_v2", device);
+    find("nvmlDeviceGetHandleByUUID", by_uuid);
     find("nvmlDeviceGetName", name);
     find("nvmlDeviceGetMemoryInfo", memory);
     find("nvmlDeviceGetMaxPcieLinkGeneration", generation);
@@ -53,6 +55,7 @@ struct Nvml {
   int (*shutdown)() = nullptr;
   int (*count)(unsigned*) = nullptr;
   int (*device)(unsigned, Device*) = nullptr;
+  int (*by_uuid)(const char*, Device*) = nullptr;  // not in all libraries
   int (*name)(Device, char*, unsigned) = nullptr;
   int (*memory)(Device, NvmlMemory*) = nullptr;
   int (*generation)(Device, unsigned*) = nullptr;
@@ -102,17 +105,24 @@ std::optional<Gpu> probe_gpu(std::string& from, const char* library) {
                        : fmt::format("none: no {} on this machine", library);
     return {};
   }
-  const unsigned asked = visible ? unsigned(std::strtoul(visible, nullptr, 10)) : 0;
-  const unsigned index = asked < count ? asked : 0;
+  // The first that is visible: an index, or a UUID, by which a driver finds it.
   Device device = nullptr;
-  char name[96] = "";
-  NvmlMemory memory = {};
-  if (nvml.device(index, &device) != 0 || nvml.name(device, name, sizeof name) != 0 ||
-      nvml.memory(device, &memory) != 0) {
-    from = fmt::format("none: {} does not describe GPU {}", library, index);
+  const std::string first = visible ? std::string(visible, std::strcspn(visible, ",")) : "0";
+  const bool is_index = first.find_first_not_of("0123456789") == first.npos;
+  const unsigned long index = is_index ? std::strtoul(first.c_str(), nullptr, 10) : 0;
+  const bool is_there = is_index ? index < count && nvml.device(unsigned(index), &device) == 0
+                                 : nvml.by_uuid && nvml.by_uuid(first.c_str(), &device) == 0;
+  if (!is_there) {
+    from = fmt::format("none: {} has no GPU {} (CUDA_VISIBLE_DEVICES)", library, first);
     return {};
   }
-  from = fmt::format("{}, GPU {} of {}", library, index, count);
+  char name[96] = "";
+  NvmlMemory memory = {};
+  if (nvml.name(device, name, sizeof name) != 0 || nvml.memory(device, &memory) != 0) {
+    from = fmt::format("none: {} does not describe GPU {}", library, first);
+    return {};
+  }
+  from = fmt::format("{}, GPU {} of {}", library, first, count);
   return Gpu{name,
              {double(memory.free),
               fmt::format("{} of {} free", format_bytes(memory.free), format_bytes(memory.total))},

@@ -44,6 +44,8 @@ class Planner {
 
   // Batches that exist at a time.
   double buffers() const { return double(settings_.prefetch + 2); }
+  // Of those with masks, validation has some of its own.
+  double mask_buffers() const { return buffers() + double(kMasksAheadToPredict + 1); }
   // Whether a batch has u8 records of its own; those of disk:u8 and ram:u8 refer to the masks.
   static bool has_records(Rung rung) {
     return loads_masks(rung) && rung != Rung::disk_u8 && rung != Rung::ram_u8;
@@ -56,7 +58,7 @@ class Planner {
     if (is_stored(plan.rung) || is_held(plan.rung)) plan.read_bytes = batch() * form.record;
 
     plan.memory_bytes = buffers() * index_bytes();
-    if (has_records(plan.rung)) plan.memory_bytes += buffers() * masks;
+    if (has_records(plan.rung)) plan.memory_bytes += mask_buffers() * masks;
     if (is_held(plan.rung)) plan.memory_bytes += samples() * form.record;
     if (plan.rung == Rung::worker) plan.memory_bytes += double(sizes_.table);
 

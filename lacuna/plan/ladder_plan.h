@@ -42,7 +42,8 @@ struct PlanSettings {
 struct RungPlan {
   Rung rung = Rung::kernel;
   double disk_bytes = 0;       // of the store
-  double memory_bytes = 0;     // of this process: masks held, buffers of batches, tables
+  double memory_bytes = 0;     // of this process: masks held, buffers of batches (those of
+                               // validation too), tables
   double device_bytes = 0;     // on the GPU, beside the model; 0 without one
   double read_bytes = 0;       // a batch: from the store or from memory
   double moved_bytes = 0;      // a batch: to where the model computes

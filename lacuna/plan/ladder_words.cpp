@@ -13,11 +13,6 @@ namespace {
 
 std::string bytes(double count) { return format_bytes(uint64_t(count)); }
 
-std::string epochs(double count) {
-  const auto whole = uint64_t(std::ceil(count));
-  return whole <= 1 ? "1 epoch" : fmt::format("{} epochs", with_commas(whole));
-}
-
 std::string lacks(const RungPlan& plan) {
   return fmt::format("{} {}", name(plan.rung), fmt::join(plan.lacks, ", and "));
 }
@@ -72,7 +67,7 @@ std::string why_worker(const LadderPlan& plan) {
     return why + "; no rung that fits makes an epoch shorter";
   return why + fmt::format("; {} would take {} a batch, but pays back only after {}",
                            name(fastest->rung), format_milliseconds(fastest->batch_seconds),
-                           epochs(*fastest->pays_back));
+                           format_epochs(*fastest->pays_back));
 }
 
 // A rung that makes all masks before the first batch.
@@ -86,7 +81,8 @@ std::string why_made_before(const RungPlan& picked, const LadderPlan& plan) {
   if (!worker.fits()) return fmt::format("{}; {}", made, lacks(worker));
   return fmt::format("{} where worker takes {}; pays back after {} of {}", made,
                      format_milliseconds(worker.batch_seconds),
-                     epochs(picked.pays_back.value_or(0)), with_commas(plan.settings.epochs));
+                     format_epochs(picked.pays_back.value_or(0)),
+                     with_commas(plan.settings.epochs));
 }
 
 std::string why(const Machine& machine, Rung rung, const LadderPlan& plan) {
@@ -116,11 +112,13 @@ void explain(const Machine& machine, LadderPlan& plan) {
     plan.notes.push_back("device: without a GPU the masks are made by the thread that trains");
 }
 
+std::string format_epochs(double count) {
+  const auto whole = uint64_t(std::ceil(count));
+  return whole <= 1 ? "1 epoch" : fmt::format("{} epochs", with_commas(whole));
+}
+
 std::string format_milliseconds(double seconds) {
-  const double value = 1000 * seconds;
-  if (value <= 0) return "0 ms";
-  const int digits = std::clamp(2 - int(std::floor(std::log10(value))), 0, 5);
-  return value >= 1000 ? format_seconds(seconds) : fmt::format("{:.{}f} ms", value, digits);
+  return seconds >= 1 ? format_seconds(seconds) : format_digits(1000 * seconds) + " ms";
 }
 
 std::string format_seconds(double seconds) {

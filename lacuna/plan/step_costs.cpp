@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -14,9 +13,11 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/load/loader.h"
+#include "lacuna/load/mask_store.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/ops/masks.h"
 #include "lacuna/store/lmdb.h"
@@ -25,17 +26,15 @@ namespace lacuna {
 namespace {
 
 constexpr uint64_t kLargestBatch = 64;  // larger ones cost as much a record
+// A loader goes round through several batches, and reads records it has not read for long: what is
+// measured must not find them in the caches either.
+constexpr uint64_t kBatchesAThread = 3;
+constexpr uint64_t kSourceBytes = 96 << 20;
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double>& times) {
-  const auto middle = times.begin() + ptrdiff_t(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
 }
 
 // Threads that all do the same step over and over, each with data of its own.
@@ -114,17 +113,20 @@ void measure_update(const RemovalRules& rules, const MaskLayout& layout, const S
   const MaskTable table(rules, layout);
   const auto start = Clock::now();
   std::vector<MaskArena> arenas;
-  for (int i = 0; i < bench.threads(); ++i) arenas.emplace_back(layout, table, int64_t(batch));
-  costs.first = seconds_since(start) / double(uint64_t(bench.threads()) * batch);
+  for (uint64_t i = 0; i < uint64_t(bench.threads()) * kBatchesAThread; ++i)
+    arenas.emplace_back(layout, table, int64_t(batch));
+  costs.first = seconds_since(start) / double(arenas.size() * batch);
   const std::vector<ScreenBatch> batches = make_batches(source, batch, 32);
   costs.update = bench.time([&](int thread, uint64_t call) {
     const ScreenBatch& next = batches[(call + uint64_t(thread)) % batches.size()];
-    arenas[size_t(thread)].update({next.removed(), next.ptr()});
+    arenas[uint64_t(thread) * kBatchesAThread + call % kBatchesAThread].update(
+        {next.removed(), next.ptr()});
   }) / double(batch);
 }
 
-// Records of one form: made, then expanded one after another into a batch's memory.
-StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder, uint64_t batch,
+// Records of one form: made, then expanded one after another into memory, [threads][places,
+// stride].
+StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder, uint64_t places,
                              const std::vector<Scratch<uint8_t>>& memory, const Bench& bench) {
   const RemovedReader reader(samples);
   const size_t count = encoder.form() == MaskForm::positions ? 64 : 4;
@@ -142,9 +144,11 @@ StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder,
     made[size_t(thread)].clear();
     encoder.append(0, removed[call % count], made[size_t(thread)]);
   });
+  const size_t copies = kSourceBytes / std::max<size_t>(records[0].size(), 1);
+  while (records.size() < copies) records.push_back(records[records.size() - count]);
   form.expand = bench.time([&](int thread, uint64_t call) {
-    uint8_t* const out = memory[size_t(thread)].get() + call % batch * encoder.layout().stride();
-    expand_masks(encoder.layout(), encoder.form(), records[call % count], out);
+    uint8_t* const out = memory[size_t(thread)].get() + call % places * encoder.layout().stride();
+    expand_masks(encoder.layout(), encoder.form(), records[call % records.size()], out);
   });
   return form;
 }
@@ -152,11 +156,6 @@ StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder,
 // ---- look-ups
 
 constexpr uint32_t kEntries = 20'000;
-
-// As in a store: a sample's number, big endian.
-std::array<char, 4> key_of(uint32_t sample) {
-  return {char(sample >> 24), char(sample >> 16), char(sample >> 8), char(sample)};
-}
 
 // The values do not matter: only the tree is walked.
 void write_entries(const fs::path& folder) {
@@ -171,7 +170,7 @@ void write_entries(const fs::path& folder) {
   check_lmdb(mdb_txn_begin(environment, nullptr, 0, &transaction), folder, "cannot be measured in");
   check_lmdb(mdb_dbi_open(transaction, nullptr, 0, &database), folder, "cannot be measured in");
   for (uint32_t i = 0; i < kEntries; ++i) {
-    auto key = key_of(i);
+    std::string key = mask_key(i);
     MDB_val name = {key.size(), key.data()}, value = name;
     check_lmdb(mdb_put(transaction, database, &name, &value, MDB_APPEND), folder,
                "cannot be measured in");
@@ -196,8 +195,7 @@ double time_look_ups(const Bench& bench) {
   return bench.time([&](int thread, uint64_t call) {
     Random random(call, uint64_t(thread));
     for (uint32_t i = 0; i < kTogether; ++i) {
-      const auto key = key_of(uint32_t(random.below(kEntries)));
-      LACUNA_ASSERT(views[size_t(thread)].get({key.data(), key.size()}));
+      LACUNA_ASSERT(views[size_t(thread)].get(mask_key(random.below(kEntries))));
     }
   }) / kTogether;
 }
@@ -224,7 +222,8 @@ StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
   const ScreenSource source(screen.samples(), rules.gene_count());
   const MaskLayout& layout = positions.layout();
   const Bench bench(std::clamp(settings.threads, 1, available_threads()), settings.budget);
-  const uint64_t room = settings.memory / (2 * uint64_t(bench.threads()) * layout.stride());
+  const uint64_t a_sample = 2 * kBatchesAThread * uint64_t(bench.threads()) * layout.stride();
+  const uint64_t room = settings.memory / a_sample;
   StepCosts costs;
   costs.threads = bench.threads();
   costs.batch = std::clamp<uint64_t>(std::min(settings.batch, kLargestBatch), 1, room + 1);
@@ -233,13 +232,14 @@ StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
   costs.look_up = time_look_ups(bench);
   measure_update(rules, layout, source, costs.batch, bench, costs);
 
+  const uint64_t places = costs.batch * kBatchesAThread;
   std::vector<Scratch<uint8_t>> memory;
   for (int i = 0; i < bench.threads(); ++i) {
-    memory.emplace_back(costs.batch * layout.stride());
-    std::memset(memory.back().get(), 0, costs.batch * layout.stride());
+    memory.emplace_back(places * layout.stride());
+    std::memset(memory.back().get(), 0, places * layout.stride());
   }
   const auto measure = [&](const MaskEncoder& encoder) {
-    return measure_form(screen.samples(), encoder, costs.batch, memory, bench);
+    return measure_form(screen.samples(), encoder, places, memory, bench);
   };
   costs.u8 = measure(MaskEncoder(rules, MaskForm::u8));
   costs.bits = measure(MaskEncoder(rules, MaskForm::bits));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/store/directory_lock.h"
 
 namespace lacuna {
 namespace {
@@ -340,6 +341,8 @@ void DirectoryWriter::commit(const Json& extra) {
 
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change) {
+  load_manifest(directory);  // says what is wrong with it, if anything
+  const DirectoryLock lock(directory, DirectoryLock::Use::writing, DirectoryLock::Wait::yes);
   Json manifest = load_manifest(directory);
   const fs::path path = directory / file;
   check_inside(file);

@@ -112,7 +112,8 @@ class DirectoryWriter {
 };
 
 // Adds an array to a finished directory: the array first, then, by rename, the manifest as
-// change() leaves it. A reader sees the directory without the array or with it.
+// change() leaves it. A reader sees the directory without the array or with it. Two that add at once
+// take turns.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
 

@@ -11,8 +11,9 @@ namespace lacuna {
 class DirectoryLock {
  public:
   enum class Use { reading, writing };
-  // Does not wait: throws Error when the directory is in use in a way that excludes this one.
-  DirectoryLock(const fs::path& directory, Use use);
+  enum class Wait { no, yes };  // yes: for others that are done in a moment
+  // Throws Error when the directory is in use in a way that excludes this one, unless it waits.
+  DirectoryLock(const fs::path& directory, Use use, Wait wait = Wait::no);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;

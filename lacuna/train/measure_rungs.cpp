@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/load/temporary_store.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/training_steps.h"
@@ -53,13 +54,7 @@ void check_reads_masks(const Session& session) {
               session.config.model["name"].as<std::string>());
 }
 
-double RungTraining::median_ms() const {
-  LACUNA_ASSERT(!ms.empty());
-  std::vector<double> sorted = ms;
-  std::ranges::sort(sorted);
-  const size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
+double RungTraining::median_ms() const { return median(ms); }
 
 uint64_t warm_steps(at::Device device) { return device.is_cuda() ? 5 : 1; }
 

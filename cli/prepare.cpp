@@ -14,7 +14,7 @@ namespace lacuna::cli {
 namespace {
 
 struct Options {
-  std::string screen, rung, out, samples;
+  std::string screen, rung, out, samples, view = "gene";
   int threads = 0;
   bool again = false;
 };
@@ -40,6 +40,7 @@ void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const Screen screen = Screen::open(options.screen);
   PrepareOptions prepare = {.threads = options.threads, .again = options.again};
+  prepare.view = gene_reaction_view_from_name(options.view);
   if (!options.samples.empty())
     prepare.samples = parse_range(options.samples, screen.samples().size());
   const Json source = {{"path", options.screen},
@@ -78,6 +79,12 @@ void add_prepare(CLI::App& app) {
                       "A:B for samples A to B - 1 only; all when not given");
   command->add_option("--threads", options->threads, "That make masks; all cores when not given")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option(
+          "--view", options->view,
+          "When a gene-reaction edge goes: gene (with its gene; training reads this one),\n"
+          "gene_and_reaction (with its gene, or its reaction)")
+      ->capture_default_str();
   command->add_flag("--again", options->again, "Throw away what the store holds and start afresh");
   command->footer(
       "Interrupted, it goes on where it was when called again. Samples that were added to the\n"

@@ -31,11 +31,9 @@ void run(Options options) {
     fmt::print("  and {} more\n", with_commas(result.fault_count - result.faults.size()));
   if (result.fault_count > 0) {
     std::fflush(stdout);
-    throw Error(
-        "{}: {} found, the first: {}; restore it or run `{} --again`", options.store,
-        result.fault_count == 1 ? "one fault" : with_commas(result.fault_count) + " faults",
-        result.faults[0],
-        prepare_command(screen, contents.form, options.store, contents.begin, contents.end));
+    throw Error("{}: {} found, the first: {}; restore it or run `{} --again`", options.store,
+                result.fault_count == 1 ? "one fault" : with_commas(result.fault_count) + " faults",
+                result.faults[0], prepare_command(screen, contents, options.store));
   }
   fmt::print("{} samples are those of {}, and {} pages of LMDB as written: no fault\n",
              with_commas(result.samples), options.screen, with_commas(result.pages));

@@ -69,14 +69,20 @@ MaskForm form_of_disk_rung(std::string_view rung) {
       rung);
 }
 
-std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store,
-                            uint64_t begin, uint64_t end) {
-  const uint64_t all = screen.samples().size();
-  end = std::min(end, all);
-  const bool is_part = begin < end && end - begin < all;
-  return fmt::format("lacuna prepare {} --rung {} --out {}{}", screen.path().string(),
-                     disk_rung(form), store.string(),
-                     is_part ? fmt::format(" --samples {}:{}", begin, end) : "");
+std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store) {
+  return fmt::format("lacuna prepare {} --rung {} --out {}", screen.path().string(),
+                     disk_rung(form), store.string());
+}
+
+std::string prepare_command(const Screen& screen, const MaskStoreContents& contents,
+                            const fs::path& store) {
+  std::string command = prepare_command(screen, contents.form, store);
+  const uint64_t all = screen.samples().size(), begin = contents.begin;
+  const uint64_t end = std::min(contents.end, all);
+  if (begin < end && end - begin < all) command += fmt::format(" --samples {}:{}", begin, end);
+  if (contents.view != GeneReactionView::gene)
+    command += fmt::format(" --view {}", name(contents.view));
+  return command;
 }
 
 std::string mask_key(uint64_t sample) {
@@ -131,7 +137,7 @@ MaskStoreContents MaskStoreContents::from_json(const Json& json) {
 }
 
 void MaskStoreContents::check_made_for(const Screen& screen, const fs::path& store) const {
-  const std::string mend = prepare_command(screen, form, store, begin, end) + " --again";
+  const std::string mend = prepare_command(screen, *this, store) + " --again";
   const uint64_t samples = screen.samples().size();
   if (end > samples)
     throw Error("store {} was made for other samples: it holds {} to {}, but {} has {}; run `{}`",
@@ -196,8 +202,7 @@ Directory open_mask_directory(const fs::path& path, const Screen& screen,
                                       screen.path().string(), path.string());
     if (!whose->is_null())  // it did not get so far as to say what it was to hold
       read_manifest(path, [&] {
-        const auto begun = MaskStoreContents::from_json(*whose);
-        command = prepare_command(screen, begun.form, path, begun.begin, begun.end);
+        command = prepare_command(screen, MaskStoreContents::from_json(*whose), path);
       });
     throw Error("{}: unfinished, the run that wrote it was interrupted; run `{}` to go on with it",
                 path.string(), command);

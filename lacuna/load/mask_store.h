@@ -53,10 +53,11 @@ struct MaskStoreContents {
 // "disk:u8" and back; the latter throws Error, listing the four.
 std::string disk_rung(MaskForm form);
 MaskForm form_of_disk_rung(std::string_view rung);
-// `lacuna prepare SCREEN --rung ... --out STORE`, for messages; with --samples unless it is for all
-// samples of the screen.
-std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store,
-                            uint64_t begin = 0, uint64_t end = UINT64_MAX);
+// `lacuna prepare SCREEN --rung ... --out STORE`, for messages: for all samples of the screen, or
+// for those and the view that a store is to hold.
+std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store);
+std::string prepare_command(const Screen& screen, const MaskStoreContents& contents,
+                            const fs::path& store);
 
 // What stands before every record. LMDB places values of half a page or more 16 bytes behind the
 // start of a page, so that the record behind these 48 is aligned to 64.

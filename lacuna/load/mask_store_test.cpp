@@ -160,16 +160,21 @@ TEST(MaskStore, UnfinishedAndForeignDirectoriesAreRefused) {
 TEST(MaskStore, ACommandForAPartOfAScreenSaysWhichPart) {
   const StoreScreens f;
   const Screen screen = f.write("screen", 20);
-  const auto words = [&](auto... range) {
-    const std::string text = prepare_command(screen, MaskForm::bits, "store", range...);
-    const size_t at = text.find(" --samples ");
-    return at == text.npos ? "" : text.substr(at);
+  const auto words = [&](uint64_t begin, uint64_t end,
+                         GeneReactionView view = GeneReactionView::gene) {
+    MaskStoreContents contents;
+    contents.form = MaskForm::bits;
+    contents.view = view;
+    contents.begin = begin;
+    contents.end = end;
+    const std::string all = prepare_command(screen, MaskForm::bits, "store");
+    return prepare_command(screen, contents, "store").substr(all.size());
   };
-  EXPECT_EQ(words(), "");
   EXPECT_EQ(words(0, 20), "");
   EXPECT_EQ(words(0, 30), "");  // more than there are: all
   EXPECT_EQ(words(0, 7), " --samples 0:7");
   EXPECT_EQ(words(3, 30), " --samples 3:20");
+  EXPECT_EQ(words(0, 20, GeneReactionView::gene_and_reaction), " --view gene_and_reaction");
 }
 
 // The tree is looked at before LMDB walks it.

@@ -62,20 +62,20 @@ std::pair<uint64_t, uint64_t> wanted_samples(const Screen& screen, const Prepare
   return {begin, end};
 }
 
-void check_fits(const There& there, const Screen& screen, MaskForm form, uint64_t begin,
-                uint64_t end, GeneReactionView view, const fs::path& out) {
+void check_fits(const There& there, const Screen& screen, const MaskStoreContents& wanted,
+                const fs::path& out) {
   if (!there.contents) return;
   const MaskStoreContents& contents = *there.contents;
   const std::string mend = fmt::format("choose another name, or throw it away with `{} --again`",
-                                       prepare_command(screen, form, out, begin, end));
-  if (contents.form != form)
+                                       prepare_command(screen, wanted, out));
+  if (contents.form != wanted.form)
     throw Error("{}: holds masks of rung {}; {}", out.string(), disk_rung(contents.form), mend);
-  if (contents.begin != begin)
+  if (contents.begin != wanted.begin)
     throw Error("{}: holds samples from {} on; say --samples {}:END to add to them; or {}",
                 out.string(), contents.begin, contents.begin, mend);
-  if (contents.view != view)
+  if (contents.view != wanted.view)
     throw Error("{}: holds masks by view {}, not {}; {}", out.string(), name(contents.view),
-                name(view), mend);
+                name(wanted.view), mend);
   contents.check_made_for(screen, out);
 }
 
@@ -226,7 +226,12 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   auto [begin, end] = wanted_samples(screen, options);
   const RemovalRules rules(screen.graph(), options.view);
   const There there = look_at(out, options.again);
-  check_fits(there, screen, form, begin, end, options.view, out);
+  MaskStoreContents wanted;
+  wanted.form = form;
+  wanted.view = options.view;
+  wanted.begin = begin;
+  wanted.end = end;
+  check_fits(there, screen, wanted, out);
   const bool goes_on = there.contents.has_value();
   if (goes_on && there.kind == There::Kind::finished && there.contents->end >= end) {
     const uint64_t bytes = MaskStore::open(out, screen).bytes();

@@ -137,12 +137,14 @@ void RungMasks::check_samples(const Screen& screen, uint64_t first, uint64_t las
   if (!state_->store) return;
   const MaskStore& store = *state_->store;
   if (first >= store.begin() && last < store.end()) return;
+  MaskStoreContents enough;
+  enough.form = state_->form;
+  enough.begin = std::min(first, store.begin());
+  enough.end = std::max(last + 1, store.end());
   throw Error(
       "store {} holds samples {} to {}, but samples {} to {} are asked for; `{}{}` makes them",
       store.path().string(), store.begin(), store.end() - 1, first, last,
-      prepare_command(screen, state_->form, store.path(), std::min(first, store.begin()),
-                      std::max(last + 1, store.end())),
-      first < store.begin() ? " --again" : "");
+      prepare_command(screen, enough, store.path()), first < store.begin() ? " --again" : "");
 }
 
 // ---- batches

@@ -295,6 +295,7 @@ std::string long_name(const fs::path& path, size_t parts) {
 Ladder ladder_from_json(const Json& json) {
   Ladder ladder = {.machine = text_of(json, "machine"),
                    .date = text_of(json, "date"),
+                   .training = text_of(json, "training"),
                    .load = number_of(json, "load"),
                    .samples = count_of(json, "samples"),
                    .batch = count_of(json, "batch"),

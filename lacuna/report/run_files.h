@@ -106,6 +106,7 @@ struct LadderRow {
 };
 struct Ladder {
   std::string machine, date;
+  std::string training;       // what was trained, where it was
   double load = kNotDefined;  // of the machine when it began
   uint64_t samples = 0, batch = 0;
   std::vector<LadderRow> rungs, peers;

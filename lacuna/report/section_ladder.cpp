@@ -69,6 +69,7 @@ std::string ladder_section(const Run& run) {
   const Ladder& ladder = *run.ladder;
   const std::string plot = ladder_plot(ladder);
   std::string out = note(describe(ladder));
+  if (!ladder.training.empty()) out += note("Trained: " + ladder.training + ".");
   if (plot.empty()) return out + note("The ladder has no rungs.");
   out +=
       figure("Every rung, on a logarithmic scale", plot,

@@ -1,7 +1,6 @@
 // `lacuna bench criteria`: six questions about every rung, answered on this machine.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/train/criteria.h"
 
 namespace lacuna::cli {
@@ -82,18 +82,16 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
       criteria.without_usual = "out of memory";
       return;
     }
-    std::vector<double> ms = one.at("ms").get<std::vector<double>>();
-    std::sort(ms.begin(), ms.end());
-    criteria.usual_ms = ms[ms.size() / 2];
+    criteria.usual_ms = median(one.at("ms").get<std::vector<double>>());
   }
 }
 
 void run(Arguments arguments) {
   CriteriaSettings& criteria = arguments.criteria;
+  criteria.stop = &stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const Workshop workshop(arguments.out, "criteria");
   criteria.folder = workshop.path();
-  criteria.stop = &stop_on_signals();
   const Screen slice = write_criteria_slice(screen, criteria);
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   fmt::print(stderr, "timing the usual form in Python\n");

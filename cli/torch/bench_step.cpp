@@ -1,13 +1,13 @@
 // `lacuna bench step`: training steps on one batch, timed one by one.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/bench.h"
 #include "cli/terminal.h"
+#include "lacuna/core/median.h"
 #include "lacuna/train/measure_step.h"
 
 namespace lacuna::cli {
@@ -27,11 +27,6 @@ struct Arguments {
   std::vector<uint64_t> batches = {28};
   StepCounts counts;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void print_table(const std::vector<StepMeasurement>& measurements) {
   std::vector<std::vector<std::string>> rows = {

@@ -44,8 +44,8 @@ class Planner {
 
   // Batches that exist at a time.
   double buffers() const { return double(settings_.prefetch + 2); }
-  // Of those with masks, validation has some of its own.
-  double mask_buffers() const { return buffers() + double(kMasksAheadToPredict + 1); }
+  // Of those with masks, validation has some of its own, for twice as many samples.
+  double mask_buffers() const { return buffers() + 2 * double(kMasksAheadToPredict + 1); }
   // Whether a batch has u8 records of its own; those of disk:u8 and ram:u8 refer to the masks.
   static bool has_records(Rung rung) {
     return loads_masks(rung) && rung != Rung::disk_u8 && rung != Rung::ram_u8;

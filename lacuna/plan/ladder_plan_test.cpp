@@ -80,10 +80,10 @@ TEST(LadderPlan, BytesByHand) {
   EXPECT_NEAR(plan.of(Rung::disk_positions).disk_bytes, kYeast * (2 * 4096 + 4096 / 185.0), 1);
   EXPECT_EQ(plan.of(Rung::worker).disk_bytes, 0);
   EXPECT_EQ(plan.of(Rung::disk_u8).memory_bytes, 6 * indices);
-  EXPECT_EQ(plan.of(Rung::disk_bits).memory_bytes, 6 * indices + 9 * batch);
+  EXPECT_EQ(plan.of(Rung::disk_bits).memory_bytes, 6 * indices + 12 * batch);
   EXPECT_EQ(plan.of(Rung::ram_u8).memory_bytes, 6 * indices + kYeast * 2'551'232.0);
-  EXPECT_EQ(plan.of(Rung::ram_bits).memory_bytes, 6 * indices + 9 * batch + kYeast * 319'488.0);
-  EXPECT_EQ(plan.of(Rung::worker).memory_bytes, 6 * indices + 9 * batch + 20e6);
+  EXPECT_EQ(plan.of(Rung::ram_bits).memory_bytes, 6 * indices + 12 * batch + kYeast * 319'488.0);
+  EXPECT_EQ(plan.of(Rung::worker).memory_bytes, 6 * indices + 12 * batch + 20e6);
   EXPECT_EQ(plan.of(Rung::kernel).memory_bytes, 6 * indices);
   for (const RungPlan& rung : plan.rungs) {
     EXPECT_EQ(rung.moved_bytes, indices + (loads_masks(rung.rung) ? batch : 0)) << name(rung.rung);
@@ -148,12 +148,12 @@ TEST(LadderPlan, TinyMemoryAndALargeDisk) {
   const LadderPlan plan = plan_on(machine_with(300e6, 10e12));
   EXPECT_EQ(plan.pick, Rung::kernel);
   EXPECT_THAT(plan.of(Rung::worker).lacks,
-              ElementsAre("needs 795 MB in memory with 20% margin, 300 MB free"));
+              ElementsAre("needs 1.05 GB in memory with 20% margin, 300 MB free"));
   EXPECT_EQ(plan.masks_pick, Rung::device);  // one batch at a time fits
   const LadderPlan smaller = plan_on(machine_with(60e6, 10e12));
   EXPECT_EQ(smaller.masks_pick, Rung::disk_u8);
   EXPECT_THAT(smaller.masks_reason, HasSubstr("to prepare once"));
-  EXPECT_THAT(smaller.masks_reason, HasSubstr("worker needs 795 MB in memory"));
+  EXPECT_THAT(smaller.masks_reason, HasSubstr("worker needs 1.05 GB in memory"));
 }
 
 TEST(LadderPlan, NoMemoryForMasksAndNoDisk) {

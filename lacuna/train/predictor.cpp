@@ -62,9 +62,10 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
   const uint64_t count = samples.size(), labels = session.labels.size();
   const RungMasks& masks = session.masks;
   const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
-  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
-                         .threads = 1,
-                         .prefetch = masks.prefetch(1)});
+  Loader loader(source,
+                {.order = {.global_batch = batch, .shuffled = false},
+                 .threads = 1,
+                 .prefetch = masks.loads_masks() ? kMasksAheadToPredict : masks.prefetch(1)});
   progress.begin("predicting", count, "samples");
   while (const auto next = loader.next()) {
     const auto predicted = predict_input(session, input_of(*next, masks));

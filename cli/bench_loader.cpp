@@ -188,7 +188,9 @@ void add_bench_loader(CLI::App& bench) {
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32))
       ->capture_default_str();
   loader->add_option("--split", arguments->split, "Only a part of a split, as NAME:PART");
-  loader->add_option("--columns", arguments->columns, "Columns to load as well")->delimiter(',');
+  loader->add_option("--columns", arguments->columns, "Columns to load as well")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   loader->add_flag("--json", arguments->json, "Print JSON");
   loader->callback([arguments] { run(*arguments); });
 }

@@ -87,7 +87,8 @@ struct Evaluation {
 Evaluation evaluate(const EvaluationInput& input);
 
 // Writes the files above. Those of an earlier evaluation go first, and no others that lie there;
-// evaluation.json comes last and by rename, so a run without one has no evaluation, whatever lies in predictions/.
+// evaluation.json comes last and by rename, so a run without one has no evaluation, whatever lies
+// in predictions/.
 void write_evaluation(const fs::path& run, const EvaluationInput& input,
                       const Evaluation& evaluation);
 // Throws Error when the run has none, or a damaged one.

@@ -51,7 +51,7 @@ void add_subset(CLI::App& app) {
                    "measured=LABEL                  this label is not missing\n"
                    "split:NAME=train,validation     lies in these parts of a split")
       ->required()
-      ->take_all();
+      ->allow_extra_args(false);
   command->footer(
       "The graph stays whole; labels, columns and splits come along.\n"
       "Examples:\n"

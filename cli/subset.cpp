@@ -37,10 +37,7 @@ void add_subset(CLI::App& app) {
   command->add_option("OUT", options->out, "Where to write; must not exist")->required();
   command
       ->add_option("--where", options->where,
-                   "A condition
-                       ->allow_extra_args(false);
-                   several hold together.A missing value meets none.\n
-                   "
+                   "A condition; several hold together. A missing value meets none.\n"
                    "removed=2, 2<=removed<4         number of genes removed\n"
                    "any-gene=A,B                    removes at least one of these\n"
                    "only-genes=A,B                  removes no others\n"

@@ -1,20 +1,11 @@
 """`lacuna bench loader`: what it counts is there, what is wrong is named."""
 
 import json
-import os
-import pathlib
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LACUNA = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build")) / "lacuna"
-
-
-def lacuna(*words):
-    return subprocess.run([str(word) for word in (LACUNA, *words)], capture_output=True, text=True)
+from program import lacuna
 
 
 def bench(*words):
@@ -25,8 +16,6 @@ def bench(*words):
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
-    if not LACUNA.exists():
-        pytest.skip(f"no program at {LACUNA}; run `make build`")
     path = tmp_path_factory.mktemp("bench") / "small"
     made = lacuna("generate", "screen", path, "--size", "small", "--samples", 20000, "--seed", 1)
     assert made.returncode == 0, made.stderr

@@ -2,24 +2,18 @@
 
 import json
 import os
-import pathlib
 import resource
-import subprocess
 
 import numpy as np
 import pytest
+from program import lacuna
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LACUNA = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build")) / "lacuna"
 REMOVED = 8  # enough for some samples to hit two genes or more in a type of three neighbours a gene
 PARTS = ["truth_gene", "truth_pair", "truth_graph", "truth_noise"]
 
-pytestmark = pytest.mark.skipif(not LACUNA.exists(), reason=f"no program at {LACUNA}; run `make build`")
-
 
 def generate(*words, **keywords):
-    command = [str(word) for word in (LACUNA, "generate", "screen", *words)]
-    return subprocess.run(command, capture_output=True, text=True, **keywords)
+    return lacuna("generate", "screen", *words, **keywords)
 
 
 def files(path):

@@ -1,19 +1,15 @@
 """LMDBs of JSON records, written with the Python lmdb package, against a plain Python reading of the same records."""
 
 import json
-import os
-import pathlib
 import random
 import secrets
-import subprocess
 import zlib
 
 import lmdb
 import numpy as np
 import pytest
+from program import lacuna
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build"))
 GENES = [f"YAL{i:03}W" for i in range(40)]
 
 
@@ -73,12 +69,7 @@ def import_json(tmp_path, genes, records, *options, pack=lambda text, key: text,
     number = secrets.token_hex(4)
     source = write_lmdb(tmp_path / f"lmdb{number}", records, pack)
     out = tmp_path / f"out{number}"
-    done = subprocess.run(
-        [BUILD / "lacuna", "import", "screen", out, "--genes", genes, "--json-lmdb", f"{source}{spec}", *options],
-        capture_output=True,
-        text=True,
-    )
-    return out, done
+    return out, lacuna("import", "screen", out, "--genes", genes, "--json-lmdb", f"{source}{spec}", *options)
 
 
 class Screen:
@@ -300,11 +291,7 @@ def test_wrong_keys_and_databases(tmp_path, genes):
     source = write_lmdb(tmp_path / "short", {i: [experiment(GENES[:3])] * 20 for i in range(50)})
     with open(source / "data.mdb", "r+b") as file:
         file.truncate(100_000)
-    done = subprocess.run(
-        [BUILD / "lacuna", "import", "screen", tmp_path / "o", "--genes", genes, "--json-lmdb", source],
-        capture_output=True,
-        text=True,
-    )
+    done = lacuna("import", "screen", tmp_path / "o", "--genes", genes, "--json-lmdb", source)
     assert done.returncode == 1 and "cut short" in done.stderr
 
 

@@ -2,15 +2,11 @@
 
 import gzip
 import json
-import os
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build"))
+from program import lacuna
 
 
 @pytest.fixture
@@ -33,8 +29,7 @@ SAMPLES = "--samples", "s.tsv,removed=g1+g2,label=y"
 
 
 def call(*options, out="out", genes="genes.tsv,alias=name"):
-    command = [BUILD / "lacuna", "import", "screen", out, "--genes", genes, *options]
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    return lacuna("import", "screen", out, "--genes", genes, *options)
 
 
 def make(*options, **more):
@@ -284,5 +279,5 @@ def test_existing_output_is_kept(folder):
 
 
 def test_help_has_an_example(folder):
-    done = subprocess.run([BUILD / "lacuna", "import", "screen", "--help"], capture_output=True, text=True)
+    done = lacuna("import", "screen", "--help")
     assert done.returncode == 0 and "Examples:" in done.stdout and "--unknown" in done.stdout

@@ -14,9 +14,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from program import PROGRAM, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build"))
 DATA = pathlib.Path(os.environ.get("LACUNA_YEAST_DATA", ROOT.parent / "shared" / "data" / "yeast"))
 DIRECTED = ["activation", "binding"]
 WEIGHTED = ["coexpression", "cooccurence", "database", "experimental", "fusion", "neighborhood", "physical"]
@@ -36,7 +35,7 @@ def rows_of(name):
 def run_import(out, *more):
     done = subprocess.run(
         [ROOT / "examples" / "import_yeast.sh", DATA, out, *more],
-        env={**os.environ, "LACUNA": str(BUILD / "lacuna")},
+        env={**os.environ, "LACUNA": str(PROGRAM)},
         capture_output=True,
         text=True,
     )

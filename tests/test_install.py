@@ -1,15 +1,11 @@
 """An installed lacuna is found by find_package, its headers compile there, and its program runs."""
 
-import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = pathlib.Path(os.environ.get("LACUNA_BUILD", ROOT / "build"))
+from program import BUILD, ROOT
 
 
 def run(*command):

@@ -7,13 +7,13 @@ import zipfile
 import numpy
 import pytest
 
-from program import PROGRAM
+from program import BUILD
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     """What Npz.WritesTheSameBytesAgainAndNothingBeside of store_test writes."""
-    tests = PROGRAM.parent / "store_test"
+    tests = BUILD / "store_test"
     if not tests.exists():
         pytest.skip(f"no {tests}; `make test` builds it")
     folder = tmp_path_factory.mktemp("npz")

@@ -10,7 +10,7 @@ import sys
 
 import numpy
 import pytest
-from program import PROGRAM, succeed
+from program import BUILD, succeed
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
@@ -25,7 +25,7 @@ def in_f64():
     yield
     torch.set_default_dtype(torch.float32)
 
-PROBE = PROGRAM.parent / "model_probe"
+PROBE = BUILD / "model_probe"
 STEPS = 20
 
 

@@ -5,15 +5,13 @@ import itertools
 import json
 import re
 import signal
-import subprocess
-import time
 
 import numpy
 import pytest
 
-from program import PROGRAM, fail, succeed
+from program import BUILD, Started, fail, succeed
 
-pytestmark = pytest.mark.skipif(not (PROGRAM.parent / "liblacuna_torch.so").exists(), reason="a build without torch")
+pytestmark = pytest.mark.skipif(not (BUILD / "liblacuna_torch.so").exists(), reason="a build without torch")
 CONFIG = """
 screen: {screen}
 split: random
@@ -225,12 +223,8 @@ def test_several_labels(folder):
 def test_a_signal_leaves_nothing(folder, run, genes):
     many = "\n".join(" ".join(pair) for pair in itertools.permutations(genes, 3))
     (folder / "many.txt").write_text(many)
-    process = subprocess.Popen(
-        [PROGRAM, "predict", run, "--samples", folder / "many.txt", "--batch", "1", "--out", folder / "stopped.npz"],
-        stderr=subprocess.PIPE, text=True)  # fmt: skip
-    while not (folder / "stopped.npz.tmp").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    _, words = process.communicate(timeout=60)
-    assert process.returncode == 1 and "stopped after" in words
+    predicting = Started("predict", run, "--samples", folder / "many.txt", "--batch", 1, "--out", folder / "stopped.npz",
+                         is_nice=False)  # fmt: skip
+    assert predicting.wait_for((folder / "stopped.npz.tmp").exists)
+    assert predicting.end(signal.SIGTERM) == 1 and "stopped after" in predicting.errors
     assert not list(folder.glob("stopped*"))

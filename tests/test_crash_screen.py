@@ -6,10 +6,11 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
-from program import Started, fail, lacuna, succeed
+from program import PROGRAM, Started, fail, lacuna, succeed
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_random_damage_to_the_manifest(screen):
     seed = int.from_bytes(os.urandom(4), "little")
     random = numpy.random.default_rng(seed)
     text = bytearray((screen / "manifest.json").read_bytes())
-    for _ in range(40):
+    for _ in range(16):
         damaged = bytearray(text)
         for place in random.integers(0, len(text), 3):
             damaged[place] = random.integers(0, 256)

@@ -136,11 +136,11 @@ def test_killed_at_any_moment(tmp_path, seed, form, samples):
     whole = tmp_path / "whole"
     succeed(*prepare(screen, whole, form))
     states = set()
-    for round in range(3):
+    for round in range(2):
         store = tmp_path / f"store{round}"
         before = 0
         # The moment is read from the growing file: first while it is small, then anywhere.
-        for share in sorted([random.uniform(0, 0.3), *(random.uniform(0, 1) for _ in range(4))]):
+        for share in sorted([random.uniform(0, 0.3), *(random.uniform(0, 1) for _ in range(3))]):
             preparing = Started(*prepare(screen, store, form))
             preparing.wait_for(lambda: data_bytes(store) >= share * data_bytes(whole))
             time.sleep(random.uniform(0, 0.02))

@@ -224,19 +224,26 @@ def test_an_option_takes_no_word_that_follows_its_value(tmp_path, command):
     assert "nothing-here" in error(1, *command.replace("HERE", str(tmp_path / "nothing-here")).split())
 
 
-def test_one_command_starts_a_run_and_goes_on(folder, reference):
+@pytest.fixture(scope="module")
+def long_reference(folder):
+    """Never interrupted; long enough for one like it to be stopped on the way, by whoever is slow to look."""
+    return train(folder, folder / "long", tensorboard=True, train__epochs=16)
+
+
+def test_one_command_starts_a_run_and_goes_on(folder, long_reference):
     out = folder / "requeued"
-    arguments = [*words(folder, out), "--resume"]
+    arguments = [*words(folder, out, train__epochs=16), "--resume"]
     started = Started(*arguments)  # there is none yet
     assert started.wait_for(lambda: len(lines(out, "step")) >= 27)
     assert started.end(signal.SIGTERM) == 75, started.errors
-    message = error(1, *words(folder, out, train__lr=1e-2), "--resume")
+    message = error(1, *words(folder, out, train__epochs=16, train__lr=1e-2), "--resume")
     assert "its train.lr is '0.003', here '0.01'" in message and str(out) in message
-    assert "its model.norm is 'layer', here 'batch_graph'" in error(1, *words(folder, out, model__norm="batch_graph"), "--resume")
+    assert "its model.norm is 'layer', here 'batch_graph'" in error(
+        1, *words(folder, out, train__epochs=16, model__norm="batch_graph"), "--resume")
     assert status(out) == "stopped"  # and nothing has happened
     succeed(*arguments)
-    assert_same_bits(out, reference)
-    assert_same_story(out, reference)
+    assert_same_bits(out, long_reference)
+    assert_same_story(out, long_reference)
     done = lacuna(*arguments)
     assert done.returncode == 0 and "nothing to resume" in done.stderr
 
@@ -281,12 +288,6 @@ def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
     assert status(out) == "finished"
     assert_same_bits(out, whole)
     assert_same_story(out, whole)
-
-
-@pytest.fixture(scope="module")
-def long_reference(folder):
-    """Never interrupted; long enough for one like it to be stopped on the way, by whoever is slow to look."""
-    return train(folder, folder / "long", tensorboard=True, train__epochs=16)
 
 
 def test_killed_before_its_first_checkpoint_it_starts_again(folder, long_reference):
@@ -441,7 +442,7 @@ def test_a_run_goes_on_with_new_samples(folder):
 def test_the_batch_of_a_bad_loss_is_named_after_the_samples_have_changed(folder):
     shutil.copytree(folder / "screen", folder / "spoilt")
     out = folder / "spoilt-run"
-    started = Started(*words(folder, out, screen="spoilt"))
+    started = Started(*words(folder, out, screen="spoilt", train__epochs=16))
     assert started.wait_for(lambda: len(lines(out)) >= 25)
     assert started.end(signal.SIGTERM) == 75
     shutil.rmtree(folder / "spoilt")

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/load/prepare_masks.h"
@@ -46,10 +47,17 @@ void run(const Options& options) {
   const Json source = {{"path", options.screen},
                        {"fingerprint", hex(screen.fingerprint().value())}};
   prepare.made_by = {{"command", command_line()}, {"sources", Json::array({source})}};
+  prepare.stop = &stop_on_signals();
   const MaskForm form = form_of_disk_rung(options.rung);
   const PrepareResult result = prepare_masks(screen, form, options.out, prepare, progress);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const uint64_t count = result.end - result.begin;
+  if (result.is_stopped) {
+    fmt::print("stopped after {} samples; the same command {}goes on\n", with_commas(count),
+               options.again ? "without --again " : "");
+    set_exit_code(kResumeMe);
+    return;
+  }
   fmt::print("{}: {}, samples {} to {}, {}", options.out, options.rung, with_commas(result.begin),
              with_commas(result.end - 1), format_bytes(result.bytes));
   if (result.written == 0)
@@ -87,8 +95,10 @@ void add_prepare(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--again", options->again, "Throw away what the store holds and start afresh");
   command->footer(
-      "Interrupted, it goes on where it was when called again. Samples that were added to the\n"
-      "screen are added to the store. See docs/prepare.md.\n"
+      "Interrupted, it goes on where it was when called again; SIGTERM, SIGINT and SIGUSR1 end it\n"
+      "after the next 64 MB, with exit code 75. Samples that were added to the screen are added to "
+      "the\n"
+      "store. See docs/prepare.md.\n"
       "Examples:\n"
       "  lacuna prepare demo --rung disk:bits --out masks --samples 0:10000\n"
       "  lacuna verify masks --screen demo");

@@ -165,6 +165,45 @@ def test_killed_at_any_moment(tmp_path, seed, form, samples):
     assert "unfinished" in states
 
 
+def default_signals():
+    """A test that was itself started in the background inherits a Ctrl-C that does nothing."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_between_transactions(tmp_path, number):
+    screen = generate(tmp_path / "screen", 20000)  # 1.2 GB of u8 if nobody stopped it: 18 transactions
+    store = tmp_path / "store"
+    preparing = Started(*prepare(screen, store, "u8", "--again"), preexec_fn=default_signals)
+    assert preparing.wait_for(lambda: samples_in(store) > 0)
+    assert preparing.end(number) == 75, preparing.errors
+    there = samples_in(store)
+    assert 0 < there < 20000 and not (store / "manifest.json").exists()
+    assert preparing.output == f"stopped after {there:,} samples; the same command without --again goes on\n"
+    assert preparing.errors == ""
+    more = there + 100
+    words = succeed(*prepare(screen, store, "u8", "--samples", f"0:{more}"))
+    assert "; 100 written in " in words and f", {there:,} were there" in words
+    assert "no fault" in succeed("verify", store, "--screen", screen)
+
+
+def test_a_store_that_is_being_written_is_not_called_interrupted(tmp_path):
+    screen = generate(tmp_path / "screen", 3000)
+    store = tmp_path / "store"
+    preparing = Started(*prepare(screen, store))
+    assert preparing.wait_for(lambda: data_bytes(store) > 0)
+    preparing.process.send_signal(signal.SIGSTOP)  # it holds still, and its lock
+    try:
+        assert not (store / "manifest.json").exists(), "it ended before it was held"
+        message = fail("verify", store, "--screen", screen)
+        assert "in use by another program that writes to it" in message and "interrupted" not in message
+    finally:
+        preparing.process.send_signal(signal.SIGCONT)
+    assert preparing.end(signal.SIGKILL) == -signal.SIGKILL
+    if not (store / "manifest.json").exists():
+        assert "interrupted" in fail("verify", store, "--screen", screen)
+
+
 def test_samples_added_later(tmp_path):
     more = generate(tmp_path / "more", 400)
     first = tmp_path / "first"

@@ -197,6 +197,9 @@ struct MaskStore::State {
 
 Directory open_mask_directory(const fs::path& path, const Screen& screen,
                               MaskStoreContents& contents) {
+  // What is being written is not unfinished for good: that is told first.
+  std::optional<DirectoryLock> lock;
+  if (fs::is_directory(path)) lock.emplace(path, DirectoryLock::Use::reading);
   if (const auto whose = DirectoryWriter::whose_unfinished(path)) {
     std::string command = fmt::format("lacuna prepare {} --rung RUNG --out {}",
                                       screen.path().string(), path.string());

@@ -143,21 +143,24 @@ uint64_t samples_there(const LmdbWriter& data, uint64_t begin, const fs::path& o
   return count;
 }
 
-void write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbWriter& data,
-                   uint64_t begin, uint64_t end, uint64_t batch, int threads, Progress& progress) {
+// Where it ended: at `end`, or earlier where it was stopped.
+uint64_t write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbWriter& data,
+                       uint64_t begin, uint64_t end, uint64_t batch, const PrepareOptions& options,
+                       Progress& progress) {
   const RemovedReader removed(samples);
   const auto encode = [&](Encoded& out, uint64_t first) {
     out.first = first;
     out.count = std::min(batch, end - first);
     if (out.values.size() < out.count) out.values.resize(out.count);
-    parallel_for(out.count, threads,
+    parallel_for(out.count, options.threads,
                  [&](uint64_t i) { encode_value(encoder, removed, first + i, out.values[i]); });
   };
   progress.begin("preparing", end - begin, "samples");
   Encoded buffers[2];
   Encoded *writing = &buffers[0], *making = &buffers[1];
   encode(*writing, begin);
-  for (uint64_t done = begin; done < end; std::swap(writing, making)) {
+  uint64_t done = begin;
+  for (; done < end && !(options.stop && *options.stop); std::swap(writing, making)) {
     const uint64_t next = done + writing->count;
     std::future<void> made;
     if (next < end) made = std::async(std::launch::async, [&, next] { encode(*making, next); });
@@ -171,6 +174,7 @@ void write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbWrite
     progress.advance((done = next) - begin);
   }
   progress.end();
+  return done;
 }
 
 // A commit that was cut off may have written behind the end of what is in use.
@@ -261,8 +265,10 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
     const MaskEncoder encoder(rules, form);
     const uint64_t batch = std::clamp<uint64_t>(
         kTransactionBytes / stored_bytes_per_sample(screen, rules, form), 1, kTransactionSamples);
-    if (first < end)
-      write_samples(encoder, screen.samples(), data, first, end, batch, options.threads, progress);
+    const uint64_t done = first == end ? end
+                                       : write_samples(encoder, screen.samples(), data, first, end,
+                                                       batch, options, progress);
+    if (done < end) return {begin, done, done - first, data.bytes_used(), true};
     cut_to_length(out / StorePages::kData, data.bytes_used());
   }
   DirectoryWriter directory(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,

@@ -7,6 +7,7 @@
 // finished store it is unfinished again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -23,12 +24,15 @@ struct PrepareOptions {
   GeneReactionView view = GeneReactionView::gene;
   std::optional<uint64_t> free_bytes = {};  // to count on; not set: what the disk has free
   Json made_by = Json::object();            // see Directory
+  // Looked at between transactions; true: ends there, and leaves the store unfinished.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct PrepareResult {
-  uint64_t begin, end;  // samples the store holds
-  uint64_t written;     // of them by this call; the others were there
-  uint64_t bytes;       // on disk
+  uint64_t begin, end;      // samples the store holds
+  uint64_t written;         // of them by this call; the others were there
+  uint64_t bytes;           // on disk
+  bool is_stopped = false;  // before the last sample, by PrepareOptions::stop
 };
 
 // Throws Error before anything is written when the disk lacks 1.2 times what is needed, `out` is

@@ -53,6 +53,39 @@ TEST(PrepareMasks, GoesOnWhereItWasInterrupted) {
   expect_masks(screen, store, 0, 40'000);
 }
 
+// Asks for a stop after the first transaction.
+class StoppingProgress : public Progress {
+ public:
+  void begin(std::string_view, uint64_t, std::string_view) override {}
+  void advance(uint64_t done) override {
+    done_ = done;
+    stop_ = true;
+  }
+  const std::atomic<bool>& stop() const { return stop_; }
+  uint64_t done() const { return done_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  uint64_t done_ = 0;
+};
+
+TEST(PrepareMasks, StopsBetweenTransactions) {
+  const StoreScreens f(40'000);  // more than two transactions
+  const Screen screen = f.write("screen", 40'000);
+  const fs::path path = f.directory / "store";
+  StoppingProgress progress;
+  const PrepareResult stopped =
+      prepare_masks(screen, MaskForm::positions, path, {.stop = &progress.stop()}, progress);
+  EXPECT_TRUE(stopped.is_stopped);
+  EXPECT_EQ(stopped.written, progress.done());
+  EXPECT_LT(stopped.end, 40'000u);
+  EXPECT_ERROR(MaskStore::open(path, screen), "unfinished");
+  const PrepareResult rest = prepare_masks(screen, MaskForm::positions, path, {});
+  EXPECT_FALSE(rest.is_stopped);
+  EXPECT_EQ(rest.written, 40'000 - stopped.written);
+  expect_masks(screen, MaskStore::open(path, screen), 0, 40'000);
+}
+
 TEST(PrepareMasks, AddsSamplesThatTheScreenHasGained) {
   const StoreScreens f;
   SCOPED_TRACE(f.seed);

@@ -17,7 +17,6 @@
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/measure_ladder.h"
-#include "lacuna/report/page.h"
 #include "lacuna/report/sections.h"
 
 namespace lacuna::cli {
@@ -191,6 +190,8 @@ void run(Arguments arguments) {
   if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
   for (const std::string& rung : arguments.rungs)
     arguments.ladder.rungs.push_back(rung_from_name(rung));
+  check_folder_of(arguments.json, "--json");
+  check_folder_of(arguments.svg, "--svg");
   const double load = load_average();
   arguments.ladder.stop = &stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
@@ -234,8 +235,7 @@ void run(Arguments arguments) {
   for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
   if (!arguments.json.empty()) write_text_atomically(arguments.json, ladder.dump(2) + "\n");
   if (!arguments.svg.empty())
-    write_text_atomically(
-        arguments.svg, report::standalone(report::ladder_plot(report::ladder_from_json(ladder))));
+    write_text_atomically(arguments.svg, report::ladder_picture(report::ladder_from_json(ladder)));
 }
 
 }  // namespace

@@ -32,4 +32,17 @@ class Workshop {
   fs::path path_;
 };
 
+// Throws UsageError where a file that is to be written at the end could not be: its folder is not
+// there. An empty path is no file.
+inline void check_folder_of(const fs::path& file, const char* option) {
+  if (file.empty()) return;
+  const fs::path folder = fs::absolute(file).parent_path();
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw UsageError("{} {}: there is no folder {}; make it first", option, file.string(),
+                     folder.string());
+  if (fs::is_directory(file, error))
+    throw UsageError("{} {}: a folder; name a file", option, file.string());
+}
+
 }  // namespace lacuna::cli

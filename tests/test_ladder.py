@@ -78,12 +78,17 @@ def test_the_picture_and_the_report_show_it(screen, tmp_path):
     succeed("bench", "ladder", screen, *QUICK, "--rungs", "worker,kernel", "--out", tmp_path,
             "--json", run / "ladder.json", "--svg", tmp_path / "ladder.svg")  # fmt: skip
     picture = xml.etree.ElementTree.parse(tmp_path / "ladder.svg").getroot()  # a file of its own: it has its namespace
-    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    words = [text.text or "" for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert "worker" in words and "kernel" in words and "samples a second" in words
+    machine = json.loads((run / "ladder.json").read_text())["machine"]
+    assert any("logarithmic" in text and "60 samples, batch 7" in text for text in words)
+    assert any(machine in text for text in words)
+    titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any(title.startswith("worker: the same, masks read once ") for title in titles)
+    assert not any(title.startswith("kernel: the same, masks read once ") for title in titles)  # it has no masks
     succeed("report", run, "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     section = page[page.index('<section id="ladder">') :]
-    machine = json.loads((run / "ladder.json").read_text())["machine"]
     assert machine in section and "60 samples, batch 7" in section and "<td>kernel</td>" in section
 
 
@@ -94,6 +99,10 @@ def test_errors_name_the_culprit(screen, tmp_path):
     assert "--out" in fail("bench", "ladder", screen, "--out", tmp_path / "nowhere")
     assert "--seconds" in fail("bench", "ladder", screen, "--seconds", 0, code=2)
     assert "no-such-python" in fail("bench", "ladder", screen, "--peers", "--python", "no-such-python", "--out", tmp_path)
+    for option in ["--svg", "--json"]:  # before anything is measured: the screen was not even looked for
+        message = fail("bench", "ladder", "no-screen", option, tmp_path / "nowhere" / "file", code=2)
+        assert f"there is no folder {tmp_path}/nowhere" in message
+        assert "name a file" in fail("bench", "ladder", "no-screen", option, tmp_path, code=2)
     assert not list(tmp_path.iterdir())
 
 

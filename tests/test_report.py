@@ -45,6 +45,35 @@ def expect_quiet(out, tmp_path, script=""):
     return document
 
 
+# What words of a drawing stick out of it; the browser knows how wide they are.
+STICKING_OUT = """
+var out = [];
+document.querySelectorAll('svg.plot text').forEach(function (text) {
+  var box = text.getBBox(), all = text.ownerSVGElement.viewBox.baseVal;
+  if (box.width && (box.x < 0 || box.x + box.width > all.width || box.y + box.height > all.height)) out.push(text.textContent);
+});
+document.body.setAttribute('data-out', out.join('; ') || 'none');
+"""
+
+
+def test_no_words_of_a_drawing_are_cut(screen, tmp_path):
+    grid = [make_run(tmp_path / f"split={split},graph={graph},train.seed={seed}", screen, split=split, graph=graph, seed=seed,
+                     epochs=3, steps_per_epoch=5, profile=True, ladder=True)
+            for split, graph, seed in itertools.product(["random", "pair"], ["kept", "shuffled"], [1, 2])]  # fmt: skip
+    for run in grid:  # learning rates whose ticks need many digits
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if line["kind"] == "step":
+                line["lr"] = 0.0028 + 0.000015 * line["step"]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = report(tmp_path / "report.html", *grid)
+    document = expect_quiet(tmp_path / "report.html", tmp_path, STICKING_OUT)
+    assert html.unescape(re.search('data-out="([^"]*)"', document)[1]) == "none"
+    for curve in re.findall(r'<svg class="plot"[^>]*data-label="(?:step|epochs done)".*?</svg>', page, re.DOTALL):
+        ticks = re.findall(r'y="263" class="tm">([^<]*)<', curve)
+        assert len(ticks) >= 2 and all(tick.isdigit() for tick in ticks), ticks
+
+
 def test_one_run_has_every_section(screen, tmp_path):
     run = make_run(tmp_path / "run", screen, profile=True, ladder=True)
     page = report(tmp_path / "report.html", run)

@@ -14,7 +14,7 @@
 namespace lacuna::report {
 namespace {
 
-constexpr Frame kFrame = {520, 290, 54, 508, 26, 246};
+constexpr Frame kFrame = {520, 290, 54, 496, 26, 246};  // room for half a value at the end of x
 
 // ---- lines
 
@@ -76,10 +76,11 @@ std::string line_chart(const LineChart& chart) {
   frame.right += chart.width - frame.width;
   frame.width = chart.width;
   if (ys.is_empty()) return "<p class=\"note\">nothing to draw: no value is defined</p>";
+  const Axis y = Axis::covering(ys.low, ys.high, frame.bottom, frame.top, chart.is_log_y);
+  frame.left = y_axis_room(y);
   const Axis x = xs.low == xs.high
                      ? Axis::covering(xs.low - 1, xs.high + 1, frame.left, frame.right)
                      : Axis::exactly(xs.low, xs.high, frame.left, frame.right);
-  const Axis y = Axis::covering(ys.low, ys.high, frame.bottom, frame.top, chart.is_log_y);
   std::string out = svg_open(frame.width, frame.height,
                              axis_data("x", x) + axis_data("y", y) +
                                  fmt::format(" data-label=\"{}\"", escape(chart.x_label)));
@@ -112,13 +113,14 @@ Series thinned(const Series& series, size_t limit) {
 
 std::string histogram(const Histogram& data) {
   LACUNA_ASSERT(data.edges.size() == data.counts.size() + 1 && !data.counts.empty());
-  const Frame& frame = kFrame;
+  Frame frame = kFrame;
   const uint64_t most = *std::max_element(data.counts.begin(), data.counts.end());
+  const Axis y = Axis::covering(0, double(std::max<uint64_t>(1, most)), frame.bottom, frame.top);
+  frame.left = y_axis_room(y, true);
   const Axis x =
       data.is_log_x
           ? Axis::covering(data.edges.front(), data.edges.back(), frame.left, frame.right, true)
           : Axis::exactly(data.edges.front(), data.edges.back(), frame.left, frame.right);
-  const Axis y = Axis::covering(0, double(std::max<uint64_t>(1, most)), frame.bottom, frame.top);
   std::string out = svg_open(frame.width, frame.height);
   out += y_axis(frame, y, data.y_label, true);
   for (size_t i = 0; i < data.counts.size(); ++i) {

@@ -124,13 +124,16 @@ TEST(ForestPlot, DrawsIntervalsAndSaysWhatIsNotDefined) {
                    {{"model", {{0.5, 0.4, 0.6}}, 0, true},
                     {"mean", {{kNaN, kNaN, kNaN}}, 1, false},
                     {"no interval", {{0.3, kNaN, kNaN}}, 1, false},
-                    {"a \"name\" that is much longer than its place", {{0.1, 0, 0.2}}, 1, false}}});
+                    {"a \"name\" that is much longer than its place in a picture",
+                     {{0.1, 0, 0.2}},
+                     1,
+                     false}}});
   expect_sound(svg);
   EXPECT_EQ(count(svg, "<circle"), 3u);
   EXPECT_EQ(count(svg, "<path class=\"s1 wide\""), 1u);
   EXPECT_THAT(svg, HasSubstr("model: Pearson 0.5 (interval 0.4 to 0.6)"));
   EXPECT_THAT(svg, HasSubstr(">not defined</text>"));
-  EXPECT_THAT(svg, HasSubstr("a &quot;name&quot; that is much longer…"));
+  EXPECT_THAT(svg, HasSubstr("a &quot;name&quot; that is much longer than its place …<"));
 }
 
 TEST(BarChart, LeavesOutWhatWasNotMeasured) {

@@ -12,12 +12,21 @@
 namespace lacuna::report {
 namespace {
 
-constexpr double kWidth = 1040, kRight = 26, kNames = 190, kGap = 46, kTop = 34, kRow = 24;
-constexpr size_t kNameCharacters = 28;
+constexpr double kWidth = 1040, kRight = 26, kGap = 46, kTop = 34, kRow = 24, kNote = 18;
+constexpr size_t kNameCharacters = 44;
 
-std::string row_name(double y, const std::string& name, bool is_strong) {
+// Where the plot begins: behind the longest name.
+template <class Rows>
+double room_for_names(const Rows& rows) {
+  double room = 190;
+  for (const auto& row : rows)
+    room = std::max(room, text_width(shortened(row.name, kNameCharacters), true) + 16);
+  return room;
+}
+
+std::string row_name(double x, double y, const std::string& name, bool is_strong) {
   std::string text =
-      text_at(kNames - 12, y + 4, is_strong ? "te b" : "te", shortened(name, kNameCharacters));
+      text_at(x - 12, y + 4, is_strong ? "te b" : "te", shortened(name, kNameCharacters));
   return "<g>" + title_of(name) + text + "</g>";
 }
 
@@ -84,14 +93,18 @@ std::string forest_plot(const ForestPlot& plot) {
   for (const auto& row : plot.rows) LACUNA_ASSERT(row.estimates.size() == plot.panels.size());
   const double bottom = kTop + kRow * double(plot.rows.size()) + 4;
   const double panels = double(plot.panels.size());
-  const double width = (kWidth - kNames - kRight - kGap * (panels - 1)) / panels;
-  std::string out = svg_open(kWidth, bottom + 26);
+  const double names = room_for_names(plot.rows);
+  const double width = (kWidth - names - kRight - kGap * (panels - 1)) / panels;
+  std::string out = svg_open(kWidth, bottom + 26 + kNote * double(plot.notes.size()));
   for (size_t r = 0; r < plot.rows.size(); ++r)
-    out += row_name(kTop + (double(r) + 0.5) * kRow, plot.rows[r].name, plot.rows[r].is_strong);
+    out +=
+        row_name(names, kTop + (double(r) + 0.5) * kRow, plot.rows[r].name, plot.rows[r].is_strong);
   for (size_t p = 0; p < plot.panels.size(); ++p) {
-    const double from = kNames + double(p) * (width + kGap);
+    const double from = names + double(p) * (width + kGap);
     out += panel_of(plot, p, from, from + width, bottom);
   }
+  for (size_t n = 0; n < plot.notes.size(); ++n)
+    out += text_at(12, bottom + 36 + kNote * double(n), "ts", plot.notes[n]) + "\n";
   return out + "</svg>\n";
 }
 
@@ -104,16 +117,17 @@ std::string bar_chart(const BarChart& chart) {
   range.add(0);
   for (const auto& row : chart.rows)
     for (const double value : row.values) range.add(value);
-  const Axis x = Axis::covering(range.low, range.high, kNames, kWidth - kRight);
+  const double names = room_for_names(chart.rows);
+  const Axis x = Axis::covering(range.low, range.high, names, kWidth - kRight);
   std::string out = svg_open(kWidth, bottom + 44);
-  const Frame frame = {kWidth, bottom + 44, kNames, kWidth - kRight, top, bottom};
+  const Frame frame = {kWidth, bottom + 44, names, kWidth - kRight, top, bottom};
   for (const auto& tick : x.ticks(8))
     out += line_between(x.pixel(tick.value), top, x.pixel(tick.value), bottom, "grid");
   for (size_t r = 0; r < chart.rows.size(); ++r) {
     const BarRow& row = chart.rows[r];
     LACUNA_ASSERT(row.values.size() == chart.groups.size());
     const double y = top + row_height * double(r);
-    out += row_name(y + row_height / 2, row.name, false);
+    out += row_name(names, y + row_height / 2, row.name, false);
     for (size_t g = 0; g < row.values.size(); ++g) {
       if (!std::isfinite(row.values[g]) || row.values[g] == 0) continue;
       const double zero = x.pixel(0), end = x.pixel(row.values[g]);

@@ -22,6 +22,7 @@ struct ForestPlot {
   std::vector<ForestRow> rows;
   bool is_log = false;                  // where all values are above zero
   std::string missing = "not defined";  // stands where a value is not finite
+  std::vector<std::string> notes = {};  // lines under the plot
 };
 std::string forest_plot(const ForestPlot& plot);
 

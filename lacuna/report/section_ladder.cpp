@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lacuna/core/error.h"
 #include "lacuna/core/text.h"
+#include "lacuna/load/rung.h"
 #include "lacuna/report/html.h"
+#include "lacuna/report/page.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
 
@@ -33,17 +36,25 @@ TableRow table_row(const LadderRow& row) {
                     bytes(row.device_peak_bytes), text_cell(exact)}};
 }
 
-std::string describe(const Ladder& ladder) {
+std::string machine_of(const Ladder& ladder) {
   std::string words = ladder.machine;
   if (std::isfinite(ladder.load)) words += fmt::format("; load {:.2f} when it began", ladder.load);
   if (!ladder.date.empty()) words += "; " + ladder.date;
-  return fmt::format("{}; {} samples, batch {}.", words, with_commas(ladder.samples),
+  return words;
+}
+
+std::string samples_of(const Ladder& ladder) {
+  return fmt::format("{} samples, batch {}.", with_commas(ladder.samples),
                      with_commas(ladder.batch));
 }
 
-}  // namespace
+// Masks that could be read: `device` and `kernel` load none.
+bool has_masks(const std::string& rung) {
+  return std::ranges::none_of(
+      all_rungs(), [&](Rung other) { return name(other) == rung && !loads_masks(other); });
+}
 
-std::string ladder_plot(const Ladder& ladder) {
+ForestPlot plot_of(const Ladder& ladder) {
   const bool has_read = is_measured(ladder.rungs, &LadderRow::read_ms_per_batch);
   const bool has_training = is_measured(ladder.rungs, &LadderRow::train_steps_per_s);
   ForestPlot plot = {.panels = {"samples a second"}, .rows = {}, .is_log = true, .missing = ""};
@@ -55,25 +66,38 @@ std::string ladder_plot(const Ladder& ladder) {
       dots.estimates.push_back({value > 0 ? value : kNotDefined, kNotDefined, kNotDefined});
     };
     dot(row.samples_per_s);
-    if (has_read) dot(1000 * double(ladder.batch) / row.read_ms_per_batch);
+    if (has_read)
+      dot(is_rung && !has_masks(row.name) ? kNotDefined
+                                          : 1000 * double(ladder.batch) / row.read_ms_per_batch);
     if (has_training) dot(row.train_steps_per_s);
     if (row.left_out.empty()) plot.rows.push_back(std::move(dots));
   };
   for (const LadderRow& rung : ladder.rungs) add(rung, true);
   for (const LadderRow& peer : ladder.peers) add(peer, false);
-  return plot.rows.empty() ? "" : forest_plot(plot);
+  return plot;
+}
+
+constexpr const char* kMarks = "Filled: rungs. Open: peers, measured in the same run.";
+
+}  // namespace
+
+std::string ladder_picture(const Ladder& ladder) {
+  ForestPlot plot = plot_of(ladder);
+  if (plot.rows.empty()) throw Error("the ladder has no rungs to draw; name some with --rungs");
+  plot.notes = {"All scales are logarithmic. " + samples_of(ladder), machine_of(ladder)};
+  if (!ladder.peers.empty()) plot.notes[0] += fmt::format(" {}", kMarks);
+  return standalone(forest_plot(plot));
 }
 
 std::string ladder_section(const Run& run) {
   if (!run.ladder) return "";
   const Ladder& ladder = *run.ladder;
-  const std::string plot = ladder_plot(ladder);
-  std::string out = note(describe(ladder));
+  const ForestPlot plot = plot_of(ladder);
+  std::string out = note(machine_of(ladder) + "; " + samples_of(ladder));
   if (!ladder.training.empty()) out += note("Trained: " + ladder.training + ".");
-  if (plot.empty()) return out + note("The ladder has no rungs.");
-  out +=
-      figure("Every rung, on a logarithmic scale", plot,
-             ladder.peers.empty() ? "" : "Filled: rungs. Open: peers, measured in the same run.");
+  if (plot.rows.empty()) return out + note("The ladder has no rungs.");
+  out += figure("Every rung, on a logarithmic scale", forest_plot(plot),
+                ladder.peers.empty() ? "" : kMarks);
   std::vector<TableRow> rows;
   for (const LadderRow& rung : ladder.rungs) rows.push_back(table_row(rung));
   for (const LadderRow& peer : ladder.peers) rows.push_back(table_row(peer));

@@ -70,8 +70,9 @@ bool needs_log(const std::vector<Series>& all) {
   return range.low > 0 && range.high > kLogFrom * range.low;
 }
 
+// Over steps or epochs, which are whole numbers.
 std::string curve(const std::string& title, const std::string& x_label, const std::string& y_label,
-                  std::vector<Series> series, bool whole_x, bool may_be_log) {
+                  std::vector<Series> series, bool may_be_log) {
   std::erase_if(series, [](const Series& one) { return !has_values(one); });
   if (series.empty()) return "";
   std::vector<LegendEntry> entries;
@@ -82,7 +83,7 @@ std::string curve(const std::string& title, const std::string& x_label, const st
                             .y_label = y_label,
                             .series = series,
                             .is_log_y = is_log,
-                            .whole_x = whole_x}) +
+                            .whole_x = true}) +
                     (series.size() > 1 ? legend(entries) : ""));
 }
 
@@ -92,7 +93,7 @@ std::string loss_curve(std::span<const Run> runs) {
   if (runs.size() == 1) {
     series.push_back(step_series(runs[0], "logged steps", 4, loss));
     series.push_back(epoch_loss_series(runs[0], "mean of the epoch", 0));
-    return curve("Training loss", "step", "loss", series, false, true);
+    return curve("Training loss", "step", "loss", series, true);
   }
   // The noise of steps would hide one run behind another: means of epochs where all have some.
   const bool by_epoch =
@@ -101,7 +102,7 @@ std::string loss_curve(std::span<const Run> runs) {
     series.push_back(by_epoch ? epoch_loss_series(runs[r], runs[r].name, int(r))
                               : step_series(runs[r], runs[r].name, int(r), loss));
   return curve(by_epoch ? "Training loss, mean of each epoch" : "Training loss, logged steps",
-               "step", "loss", series, false, true);
+               "step", "loss", series, true);
 }
 
 std::string lr_curve(std::span<const Run> runs) {
@@ -109,7 +110,7 @@ std::string lr_curve(std::span<const Run> runs) {
   for (size_t r = 0; r < runs.size(); ++r)
     series.push_back(step_series(runs[r], runs.size() == 1 ? "learning rate" : runs[r].name, int(r),
                                  [](const StepLine& line) { return line.lr; }));
-  return curve("Learning rate", "step", "learning rate", series, false, false);
+  return curve("Learning rate", "step", "learning rate", series, false);
 }
 
 // One run: its labels in one plot. Several: a plot a label.
@@ -117,7 +118,7 @@ void add_validation_curves(std::span<const Run> runs, const std::string& name, M
                            std::vector<std::string>& plots) {
   const auto labels = validation_labels(runs);
   const auto add = [&](const std::string& title, const std::vector<Series>& series) {
-    plots.push_back(curve(title, "epochs done", name, series, true, true));
+    plots.push_back(curve(title, "epochs done", name, series, true));
   };
   std::vector<Series> series;
   if (runs.size() == 1) {

@@ -28,8 +28,9 @@ std::string predictions_section(const Run& run);
 std::string errors_section(const Run& run, const RunScreen& screen);
 std::string profile_section(const Run& run);
 std::string ladder_section(const Run& run);
-// The rungs and peers of a ladder; empty where there are none.
-std::string ladder_plot(const Ladder& ladder);
+// The rungs and peers of a ladder as an SVG file of its own, with what was measured where under it.
+// Throws Error where there are none.
+std::string ladder_picture(const Ladder& ladder);
 std::string config_section(const Run& run);
 
 // ---- used by several sections

@@ -46,6 +46,10 @@ std::vector<Tick> whole_ticks(const Axis& axis, int wanted) {
   return ticks;
 }
 
+std::vector<Tick> y_ticks(const Axis& y, bool whole) {
+  return whole ? whole_ticks(y, 6) : y.ticks(6);
+}
+
 }  // namespace
 
 std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, int wanted,
@@ -61,12 +65,23 @@ std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, 
 
 std::string y_axis(const Frame& frame, const Axis& y, const std::string& label, bool whole) {
   std::string out;
-  for (const auto& tick : whole ? whole_ticks(y, 6) : y.ticks(6)) {
+  for (const auto& tick : y_ticks(y, whole)) {
     const double at = y.pixel(tick.value);
     out += line_between(frame.left, at, frame.right, at, "grid");
     out += text_at(frame.left - 7, at + 4, "te", tick.label);
   }
   return out + text_at(4, frame.top - 11, "ts", label) + "\n";
+}
+
+double y_axis_room(const Axis& y, bool whole) {
+  double room = 54;  // the same for most plots, which stand below each other
+  for (const auto& tick : y_ticks(y, whole)) room = std::max(room, text_width(tick.label) + 11);
+  return room;
+}
+
+double text_width(const std::string& text, bool is_bold) {
+  const auto starts_character = [](char c) { return (uint8_t(c) & 0xc0) != 0x80; };
+  return (is_bold ? 7.8 : 7.2) * double(std::ranges::count_if(text, starts_character));
 }
 
 std::string axis_data(const char* name, const Axis& axis) {

@@ -28,6 +28,10 @@ std::string x_axis(const Frame& frame, const Axis& x, const std::string& label, 
                    bool whole = false);
 // Grid lines, their values on the left, the label above them.
 std::string y_axis(const Frame& frame, const Axis& y, const std::string& label, bool whole = false);
+// What y_axis() takes on the left of the plot: enough for its longest value.
+double y_axis_room(const Axis& y, bool whole = false);
+// About the width of a text of the page's style, in pixels; rather too wide than too narrow.
+double text_width(const std::string& text, bool is_bold = false);
 // For the page's script: " data-NAME="low high from to is_log"".
 std::string axis_data(const char* name, const Axis& axis);
 

@@ -20,8 +20,9 @@ namespace lacuna::cli {
 namespace {
 
 constexpr const char* kMore =
-    R"(Every sample is visited once an epoch, in another order each time. The first epoch also brings the
-sample arrays from the disk. Memory is what the process holds for itself; the mapped sample arrays
+    R"(Every sample is visited once an epoch, in another order each time. The first epoch also starts the
+threads and brings the sample arrays from the disk. Batches are made ahead across the ends of epochs:
+where an epoch has fewer than --prefetch, only all epochs together say how fast it is. Memory is what the process holds for itself; the mapped sample arrays
 belong to the system's file cache, which gives them back when memory is short.
 
 Examples:
@@ -66,9 +67,12 @@ struct Epoch {
   uint64_t own_memory = 0;
 };
 
-Epoch run_epoch(Loader<ScreenSource>& loader, Progress& progress, uint64_t samples_before) {
+using Clock = std::chrono::steady_clock;
+
+// From `start` on, which becomes the time of its end: what was made ahead counts for some epoch.
+Epoch run_epoch(Loader<ScreenSource>& loader, Progress& progress, uint64_t samples_before,
+                Clock::time_point& start) {
   Epoch epoch;
-  const auto start = std::chrono::steady_clock::now();
   while (const auto batch = loader.next()) {
     epoch.samples += batch->size();
     epoch.bytes += batch->bytes();
@@ -76,7 +80,9 @@ Epoch run_epoch(Loader<ScreenSource>& loader, Progress& progress, uint64_t sampl
     epoch.sum = std::accumulate(batch->removed().begin(), batch->removed().end(), epoch.sum);
     if (++epoch.batches % 4096 == 0) progress.advance(samples_before + epoch.samples);
   }
-  epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Clock::time_point end = Clock::now();
+  epoch.seconds = std::chrono::duration<double>(end - start).count();
+  start = end;
   epoch.own_memory = memory_of_this_process().own;
   return epoch;
 }
@@ -91,13 +97,15 @@ std::optional<std::vector<uint32_t>> choose_samples(const Screen& screen,
   return samples_in(screen.split(split.substr(0, colon)), part_from_name(split.substr(colon + 1)));
 }
 
-std::vector<Epoch> run_epochs(Loader<ScreenSource>& loader, uint64_t count) {
+// start: when the loader's threads began.
+std::vector<Epoch> run_epochs(Loader<ScreenSource>& loader, uint64_t count,
+                              Clock::time_point start) {
   TerminalProgress progress;
   const uint64_t samples = loader.source().size();
   progress.begin("loading", count * samples, "samples");
   std::vector<Epoch> epochs;
   for (uint64_t i = 0; i < count; ++i) {
-    epochs.push_back(run_epoch(loader, progress, i * samples));
+    epochs.push_back(run_epoch(loader, progress, i * samples, start));
     LACUNA_ASSERT(epochs[i].samples == samples && epochs[i].sum == epochs[0].sum);
   }
   progress.end();
@@ -162,8 +170,9 @@ void run(const Arguments& arguments) {
       screen.samples(), uint32_t(screen.graph().genes().size()),
       {.selection = choose_samples(screen, arguments.split), .columns = arguments.columns});
   const uint64_t samples = source.size();
+  const Clock::time_point start = Clock::now();
   Loader loader(std::move(source), arguments.loader);
-  const std::vector<Epoch> epochs = run_epochs(loader, arguments.epochs);
+  const std::vector<Epoch> epochs = run_epochs(loader, arguments.epochs, start);
   arguments.json ? print_json(arguments, samples, epochs) : print_table(arguments, samples, epochs);
 }
 

@@ -110,7 +110,7 @@ void add_bench_prepare(CLI::App& bench) {
   command->add_option("SCREEN", arguments->screen, "A screen")->required();
   command->add_option("--rung", arguments->rung, "disk:u8, disk:bits, disk:bf16 or disk:positions");
   command->add_option("--samples", arguments->samples, "The first so many, 400 when not given")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   command->add_option("--folder", arguments->folder, "On which disk to write; here when not given");
   command->add_option("--rounds", arguments->rounds, "5 when not given")
       ->check(CLI::Range(1, 1000));

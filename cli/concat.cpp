@@ -43,7 +43,7 @@ void add_concat(CLI::App& app) {
   command->add_option("OUT", options->out, "Where to write; must not exist")->required();
   command->add_option("SCREENS", options->screens, "Two screens or more")
       ->required()
-      ->expected(2, 1 << 20);
+      ->expected(2, -1);  // or more
   command->add_option("--source", options->source,
                       "Add a column of this name that says which screen a sample came from");
   command->footer(

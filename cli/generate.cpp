@@ -72,13 +72,16 @@ void add_generate(CLI::App& app) {
   screen->add_option("--size", arguments->size, "tiny, mini, small, yeast or human")
       ->check(CLI::IsMember({"tiny", "mini", "small", "yeast", "human"}))
       ->capture_default_str();
-  screen->add_option("--samples", arguments->samples, "Number of samples");
+  screen->add_option("--samples", arguments->samples, "Number of samples")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   screen->add_option("--seed", options.seed, "Another seed, another screen")->capture_default_str();
   screen->add_option("--removed", options.removed, "Genes a sample removes, 3 to 16")
+      ->check(CLI::Range(3, 16))
       ->capture_default_str();
   screen
       ->add_option("--query-pairs", options.query_pairs,
                    "Query pairs; 0 = 420 (tiny 20, mini and small 100), more for many samples")
+      ->check(CLI::Range(uint64_t(0), uint64_t(UINT32_MAX)))
       ->capture_default_str();
   screen
       ->add_option("--interaction-type", options.interaction_type,

@@ -31,9 +31,9 @@ Five words:
   run        a trained model with its settings, metrics and checkpoints
 
 First steps:
-  lacuna generate screen demo --size yeast --samples 332313 --seed 1
-  lacuna split demo --name random --by random --seed 1
-  lacuna train configs/tiny.yaml --set screen=demo --out run
+  lacuna generate screen demo --size mini --removed 8 --seed 1
+  lacuna split demo --name pair --by pair --column query_pair --seed 1
+  lacuna train configs/demo.yaml --set screen=demo --out run
   lacuna report run --out report.html
 )";
 
@@ -54,6 +54,14 @@ void add_without_torch(CLI::App& app, const char* name) {
   });
 }
 #endif
+
+// "lacuna generate screen --help": of the innermost subcommand that was named, which has the options.
+std::string help_of_call(const CLI::App& app) {
+  std::string words = "lacuna";
+  for (auto named = app.get_subcommands(); !named.empty(); named = named[0]->get_subcommands())
+    words += " " + named[0]->get_name();
+  return words + " --help";
+}
 
 int run(int argc, char** argv) {
   CLI::App app(kAbout, "lacuna");
@@ -88,13 +96,11 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const bool has_subcommand = !app.get_subcommands().empty();
-    const std::string help =
-        has_subcommand ? fmt::format("lacuna {} --help", app.get_subcommands()[0]->get_name())
-                       : "lacuna --help";
     const bool is_unknown = !has_subcommand && argc > 1 && argv[1][0] != '-';
-    print_error(fmt::format(
-        "{}; see `{}`",
-        is_unknown ? fmt::format("there is no subcommand '{}'", argv[1]) : error.what(), help));
+    print_error(
+        fmt::format("{}; see `{}`",
+                    is_unknown ? fmt::format("there is no subcommand '{}'", argv[1]) : error.what(),
+                    help_of_call(app)));
     return kWrongCall;
   }
   if (std::fflush(stdout) != 0) lacuna::throw_errno("standard output", "cannot write");

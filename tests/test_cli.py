@@ -38,6 +38,36 @@ def test_a_wrong_call_is_one_line_and_exit_2(words, culprit):
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("words, help", [
+    (["generate", "screen", "x", "--no-such"], "lacuna generate screen --help"),
+    (["import", "screen", "x", "--no-such"], "lacuna import screen --help"),
+    (["bench", "ladder", "x", "--no-such"], "lacuna bench ladder --help"),
+    (["bench"], "lacuna bench --help"),
+    (["info", "x", "--no-such"], "lacuna info --help"),
+    (["frobnicate"], "lacuna --help"),
+])
+def test_a_wrong_call_points_to_the_help_that_has_the_options(words, help):
+    assert f"see `{help}`" in run(*words).stderr
+
+
+@pytest.mark.parametrize("words", [
+    ["generate", "screen", "x", "--samples", "-5"],
+    ["generate", "screen", "x", "--samples", "0"],
+    ["generate", "screen", "x", "--removed", "-1"],
+    ["generate", "screen", "x", "--query-pairs", "-1"],
+    ["bench", "prepare", "x", "--samples", "0"],
+    ["bench", "prepare", "x", "--samples", "-5"],
+])
+def test_a_number_out_of_range_is_named_as_it_was_written(words, tmp_path):
+    result = run(*words, cwd=tmp_path)
+    assert result.returncode == 2 and f"{words[-2]}: Value {words[-1]} not in range" in result.stderr
+    assert len(result.stderr) < 150 and not any(tmp_path.iterdir())
+
+
+def test_help_of_concat_says_two_or_more():
+    assert "OUT SCREENS..." in run("concat", "--help").stdout
+
+
 def test_a_failure_is_one_line_and_exit_1(tmp_path):
     result = run("info", str(tmp_path / "nothing"))
     assert result.returncode == 1

@@ -84,7 +84,7 @@ def test_same_options_same_bytes(tmp_path):
     [
         (["--size", "huge"], "--size"),
         (["--samples", "many"], "--samples"),
-        (["--size", "tiny", "--removed", 2], "2 removed genes a sample"),
+        (["--size", "tiny", "--removed", 2], "--removed: Value 2 not in range"),
         (["--size", "tiny", "--interaction-type", "magic"], "no gene-gene edge type 'magic'"),
         (["--size", "tiny", "--share-noise", -1], "a share of the variance is -1"),
         (["--size", "tiny", "--samples", 5000], "would repeat; give at most 1350"),

@@ -63,7 +63,9 @@ bench: setup
 	@scripts/build release
 	@scripts/bench $(WORDS)
 
-python: build
+# What is built on the way goes to stderr: eval "$(make -s python)" reads the line alone.
+python:
+	@$(MAKE) --no-print-directory build >&2
 	@echo 'export PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}'
 
 format:

@@ -12,6 +12,7 @@ predictions from those of form `shared` in f32, relative, in norm: as computed, 
 
 import argparse
 import gc
+import importlib.util
 import json
 import pathlib
 import statistics
@@ -20,10 +21,15 @@ import sys
 import tempfile
 import time
 
-import numpy
-import torch
-import torch.nn.functional as F
-from step_opponents import FORMS, HeteroGin
+missing = [name for name in ("numpy", "torch", "torch_geometric") if not importlib.util.find_spec(name)]
+if missing:
+    names = " and ".join(missing)
+    sys.exit(f"error: {sys.executable} has no {names}, which this needs; install them there, or call it with another Python")
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from step_opponents import FORMS, HeteroGin  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARM_STEPS = 3  # of the opponents; Lacuna's own stand in its help

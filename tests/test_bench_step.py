@@ -36,6 +36,13 @@ def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
     assert len(several[7]["removed"]) == len(several[7]["labels"]) == 7
 
 
+def test_a_python_without_packages_is_told_so():
+    done = subprocess.run([sys.executable, "-S", "-E", ROOT / "bench/step.py"], capture_output=True, text=True)  # -S: no packages
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert "torch_geometric" in done.stderr and sys.executable in done.stderr and "another Python" in done.stderr
+
+
 def test_errors_name_the_culprit(config):
     assert "100000 samples" in fail("bench", "step", config, "--batch", 100000)
     assert "--batch" in fail("bench", "step", config, "--batch", 0, code=2)

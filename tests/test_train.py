@@ -188,8 +188,8 @@ def error(code, *arguments):
 
 def test_calls_that_cannot_be(folder, reference):
     out = folder / "never"
-    assert "did you mean 'epochs'" in error(1, *words(folder, out, train__epochz=3))
-    assert "did you mean 'width'" in error(1, *words(folder, out, model__widht=3))
+    assert "did you mean 'train.epochs'" in error(1, *words(folder, out, train__epochz=3))
+    assert "did you mean 'model.width'" in error(1, *words(folder, out, model__widht=3))
     assert "mse, logcosh, huber" in error(1, *words(folder, out, train__loss="mae"))
     assert "'none'" in error(1, *words(folder, out, split="none"))
     assert "no label 'x'; it has: gene_interaction" in error(1, *words(folder, out, labels="[x]"))
@@ -365,6 +365,17 @@ def test_a_signal_at_an_end(folder, slow_ends, when):
     assert_same_bits(out, whole)
     assert_same_story(out, whole)
     assert (out / "evaluation.json").read_bytes() == (whole / "evaluation.json").read_bytes()
+
+
+def test_small_steps_take_one_thread(folder, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    threads = lambda run: json.loads((run / "run.json").read_text())["threads"]
+    assert threads(train(folder, folder / "one-thread", train__epochs=1)) == 1
+    if len(os.sched_getaffinity(0)) > 1:
+        large = train(folder, folder / "threads", train__epochs=1, train__batch=160, model__width=64)
+        assert threads(large) > 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert threads(train(folder, folder / "two-threads", train__epochs=1)) == 2
 
 
 def test_one_process_trains_a_run(folder):

@@ -24,12 +24,16 @@ void run(const Arguments& arguments) {
     throw UsageError("--screen needs --out: the run keeps the evaluation on its own screen");
   request.stop = &stop_on_signals();
   TrainLines lines;
-  const auto evaluation = evaluate_run(Run::open(arguments.run), request, lines);
+  const Run evaluated = Run::open(arguments.run);
+  const std::string status = evaluated.info().value("status", "");
+  const auto evaluation = evaluate_run(evaluated, request, lines);
   if (!evaluation) {
     fmt::print("stopped; nothing was written\n");
     set_exit_code(kResumeMe);
     return;
   }
+  fmt::print("checkpoint {}{}\n", evaluation->checkpoint,
+             status == "finished" ? "" : fmt::format(" of a run that has not ended ({})", status));
   fmt::print("{}", format_table(evaluation_rows(*evaluation)));
 }
 

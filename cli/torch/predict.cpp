@@ -65,7 +65,7 @@ void add_predict(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false);
   predict->add_option("--top", request.top, "Only the K samples with the largest predictions")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
   predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");
   predict->add_option("--by", request.by, "With --top: the label, where the run has several");
   predict->add_option("--out", request.out, "File to write, .csv or .npz")->required();

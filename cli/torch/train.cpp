@@ -86,6 +86,7 @@ void run(const Arguments& arguments) {
                             : read_config(arguments.config, arguments.settings);
   TrainLines lines;
   if (train(config, request, lines) == RunEnd::stopped) {
+    lines.clear_line();
     fmt::print("stopped; go on with: lacuna train --resume --out {}\n", request.out.string());
     set_exit_code(kResumeMe);
     return;

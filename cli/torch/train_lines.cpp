@@ -13,9 +13,19 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-";
 }
 
+constexpr auto kQuiet = std::chrono::minutes(1);  // between two lines, where nobody sees one move
+
+std::string speed(const TrainProgress& p) {
+  if (!std::isfinite(p.samples_per_s)) return "";
+  return fmt::format("  {} samples/s  {} left", format_rate(p.samples_per_s),
+                     format_duration(p.seconds_left));
+}
+
 }  // namespace
 
-TrainLines::TrainLines() : is_terminal_(::isatty(2)) {}
+TrainLines::TrainLines() : is_terminal_(::isatty(2)), printed_(Clock::now()) {}
+
+TrainLines::~TrainLines() { clear_line(); }
 
 void TrainLines::clear_line() {
   if (shown_) fmt::print(stderr, "\r\x1b[K");
@@ -26,6 +36,7 @@ void TrainLines::print(const std::string& line) {
   clear_line();
   fmt::print("{}\n", line);
   std::fflush(stdout);
+  printed_ = Clock::now();
 }
 
 void TrainLines::note(const std::string& words) {
@@ -36,13 +47,16 @@ void TrainLines::note(const std::string& words) {
 void TrainLines::begin(const std::string& what) { print(what); }
 
 void TrainLines::step(const TrainProgress& p) {
-  if (!is_terminal_) return;
   const double share =
       double(p.epoch) + double(p.sample) / double(std::max<uint64_t>(p.samples, 1));
+  const std::string line = fmt::format("epoch {:.2f}/{}  loss {}  validation Pearson {}{}", share,
+                                       p.epochs, number(p.loss), number(p.best_pearson), speed(p));
+  if (!is_terminal_) {  // a line in a file stays: few of them
+    if (Clock::now() - printed_ > kQuiet) print(line);
+    return;
+  }
   clear_line();
-  fmt::print(stderr, "epoch {:.2f}/{}  loss {}  validation Pearson {}  {} samples/s  {} left",
-             share, p.epochs, number(p.loss), number(p.best_pearson), format_rate(p.samples_per_s),
-             format_duration(p.seconds_left));
+  fmt::print(stderr, "{}", line);
   shown_ = true;
 }
 
@@ -53,10 +67,7 @@ void TrainLines::epoch(const TrainProgress& p, double train_loss,
   for (const Metrics& metrics : validation)
     line +=
         fmt::format("  validation Pearson {}  MSE {:.4g}", number(metrics.pearson), metrics.mse);
-  if (p.samples_per_s > 0)
-    line += fmt::format("  {} samples/s  {} left", format_rate(p.samples_per_s),
-                        format_duration(p.seconds_left));
-  print(line);
+  print(line + speed(p));
 }
 
 }  // namespace lacuna::cli

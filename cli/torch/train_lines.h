@@ -12,6 +12,9 @@ namespace lacuna::cli {
 class TrainLines : public TrainListener {
  public:
   TrainLines();
+  ~TrainLines() override;
+  TrainLines(const TrainLines&) = delete;
+  TrainLines& operator=(const TrainLines&) = delete;
   void note(const std::string& words) override;
   void begin(const std::string& what) override;
   void step(const TrainProgress& progress) override;
@@ -19,12 +22,15 @@ class TrainLines : public TrainListener {
              const std::vector<Metrics>& validation) override;
   Progress& progress() override { return progress_; }
 
+  void clear_line();  // before something else is printed
+
  private:
-  void clear_line();
+  using Clock = std::chrono::steady_clock;
   void print(const std::string& line);
 
   bool is_terminal_;
   bool shown_ = false;
+  Clock::time_point printed_;  // when the last line that stays was
   TerminalProgress progress_;
 };
 

@@ -305,7 +305,7 @@ TEST(Model, WrongSettingsAreNamed) {
   };
   EXPECT_ERROR(make("{width: 8}"), "the model has no name; there are: dango, hetero_gin");
   EXPECT_ERROR(make("{name: gin}"), "there is no model 'gin'; there are: dango, hetero_gin");
-  EXPECT_ERROR(make("{name: hetero_gin, with: 8}"), "'model.with'; did you mean 'width'?");
+  EXPECT_ERROR(make("{name: hetero_gin, with: 8}"), "'model.with'; did you mean 'model.width'?");
   EXPECT_ERROR(make("{name: dango, merge: sum}"), "there is no setting 'model.merge'");
   EXPECT_ERROR(
       make("{name: hetero_gin, merge: max}"),

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/nearest.h"
@@ -10,11 +11,33 @@
 namespace lacuna {
 namespace {
 
-[[noreturn]] void throw_unknown(const std::string& key, const YAML::Node& known) {
-  const std::string last = key.substr(key.rfind('.') + 1);
+std::string joined(const std::string& where, const std::string& key) {
+  return where.empty() ? key : where + "." + key;
+}
+
+// `where` is the name of `known`. Looks one level further down, too: `epochs` is in `train`.
+[[noreturn]] void throw_unknown(const std::string& where, const std::string& key,
+                                const YAML::Node& known) {
+  std::string nearest;
+  size_t distance = std::max<size_t>(2, key.size() / 2) + 1;  // nothing that far is meant
+  const auto look_at = [&](const std::string& place, const YAML::Node& entries) {
+    for (const auto& entry : entries) {
+      const auto name = entry.first.as<std::string>();
+      if (const size_t apart = letters_apart(key, name); apart < distance) {
+        distance = apart;
+        nearest = joined(place, name);
+      }
+    }
+  };
+  look_at(where, known);
+  for (const auto& entry : known)
+    if (entry.second.IsMap()) look_at(joined(where, entry.first.as<std::string>()), entry.second);
+  if (!nearest.empty())
+    throw Error("there is no setting '{}'; did you mean '{}'?", joined(where, key), nearest);
   std::vector<std::string> names;
   for (const auto& entry : known) names.push_back(entry.first.as<std::string>());
-  throw Error("there is no setting '{}'; did you mean '{}'?", key, nearest_word(last, names));
+  throw Error("there is no setting '{}'; there are: {}", joined(where, key),
+              fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -23,10 +46,14 @@ void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where
               const std::string& open) {
   if (!given.IsMap())
     throw Error("{} must hold keys and values", where.empty() ? "the config" : "'" + where + "'");
+  std::set<std::string> seen;
   for (const auto& entry : given) {
     const auto key = entry.first.as<std::string>();
-    const std::string full = where.empty() ? key : where + "." + key;
-    if ((where.empty() || where != open) && !base[key]) throw_unknown(full, base);
+    const std::string full = joined(where, key);
+    if (!seen.insert(key).second)
+      throw Error("setting '{}' stands there twice, again in line {}; keep one", full,
+                  entry.first.Mark().line + 1);
+    if ((where.empty() || where != open) && !base[key]) throw_unknown(where, key, base);
     if (base[key] && base[key].IsMap())
       lay_over(base[key], entry.second, full, open);
     else
@@ -38,7 +65,7 @@ void complete(YAML::Node given, const char* defaults, const std::string& where) 
   const YAML::Node known = YAML::Load(defaults);
   for (const auto& entry : given) {
     const auto key = entry.first.as<std::string>();
-    if (!known[key]) throw_unknown(where + "." + key, known);
+    if (!known[key]) throw_unknown(where, key, known);
   }
   for (const auto& entry : known) {
     const auto key = entry.first.as<std::string>();

@@ -14,6 +14,7 @@
 namespace lacuna {
 
 // Lays `given` over `base`, level by level. Keys under `open` may be new: someone else checks them.
+// Throws Error for a key that is not in `base`, and for one that `given` has twice.
 void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where,
               const std::string& open = "");
 // Adds to `given` what it lacks of `defaults` (a YAML text). Throws Error for a key that is in

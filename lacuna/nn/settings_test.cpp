@@ -22,9 +22,9 @@ TEST(Settings, CompleteKeepsWhatIsGivenAndAddsTheRest) {
 
 TEST(Settings, UnknownKeyIsNamedWithTheNearest) {
   EXPECT_ERROR(complete(YAML::Load("{widht: 3}"), kDefaults, "model"),
-               "there is no setting 'model.widht'; did you mean 'width'?");
+               "there is no setting 'model.widht'; did you mean 'model.width'?");
   EXPECT_ERROR(complete(YAML::Load("{drop_out: 3}"), kDefaults, "model"),
-               "'model.drop_out'; did you mean 'dropout'?");
+               "'model.drop_out'; did you mean 'model.dropout'?");
 }
 
 TEST(Settings, WrongValueIsNamedWithWhatIsPossible) {
@@ -46,7 +46,7 @@ TEST(Settings, LayOverGoesLevelByLevel) {
   EXPECT_EQ(base["model"]["name"].as<std::string>(), "a");
   EXPECT_EQ(base["model"]["depth"].as<int>(), 3);  // open: someone else checks it
   EXPECT_ERROR(lay_over(base, YAML::Load("{train: {epoch: 5}}"), "", "model"),
-               "there is no setting 'train.epoch'; did you mean 'epochs'?");
+               "there is no setting 'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_ERROR(lay_over(base, YAML::Load("{train: 5}"), ""), "'train' must hold keys and values");
 }
 

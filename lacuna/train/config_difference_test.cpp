@@ -21,7 +21,7 @@ TEST(ConfigDifference, NamesTheKeyAndBothValues) {
   EXPECT_EQ(difference("train: {batch: auto}", "train: {batch: 28}"),
             "its train.batch is 'auto', here '28'");
   EXPECT_EQ(difference("store: /a", "store: ''"), "its store is '/a', here ''");
-  EXPECT_ERROR(difference("", "model: {widht: 3}"), "did you mean 'width'?");
+  EXPECT_ERROR(difference("", "model: {widht: 3}"), "did you mean 'model.width'?");
 }
 
 TEST(ConfigDifference, WhatMeansTheSameIsTheSame) {

@@ -57,10 +57,13 @@ TEST(Config, PathsCanBeMadeToMeanTheSameEverywhere) {
 
 TEST(Config, UnknownKeysNameTheNearest) {
   EXPECT_ERROR(parse("train: {learning: 1, lrr: 2}"), "there is no setting 'train.learning'");
-  EXPECT_ERROR(parse("train: {lrr: 2}"), "no setting 'train.lrr'; did you mean 'lr'?");
+  EXPECT_ERROR(parse("train: {lrr: 2}"), "no setting 'train.lrr'; did you mean 'train.lr'?");
   EXPECT_ERROR(parse("spilt: random"), "no setting 'spilt'; did you mean 'split'?");
-  EXPECT_ERROR(parse("", {"train.epoch=3"}), "'train.epoch'; did you mean 'epochs'?");
-  EXPECT_ERROR(parse("", {"evaluate.part=[test]"}), "did you mean 'parts'?");
+  EXPECT_ERROR(parse("epochs: 3"), "no setting 'epochs'; did you mean 'train.epochs'?");
+  EXPECT_ERROR(parse("train: {zzzzzzzz: 3}"), "no setting 'train.zzzzzzzz'; there are: epochs, ");
+  EXPECT_ERROR(parse("split: a\nsplit: b"), "'split' stands there twice, again in line ");
+  EXPECT_ERROR(parse("", {"train.epoch=3"}), "'train.epoch'; did you mean 'train.epochs'?");
+  EXPECT_ERROR(parse("", {"evaluate.part=[test]"}), "did you mean 'evaluate.parts'?");
   EXPECT_ERROR(parse("", {"trian.lr=3"}), "'trian'; did you mean 'train'?");
 }
 

@@ -50,6 +50,7 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
   const auto stop = [&] { return request.stop && request.stop->load(); };
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  session.screen.split(session.config.split);  // which predicting alone does not need
   check_evaluation(session);
   const EvaluateOptions& options = session.config.evaluate;
   EvaluationInput input = {.split = session.split.name,

@@ -39,8 +39,10 @@ std::shared_ptr<void> lock_run(const fs::path& path) {
 
 void Run::check_free(const fs::path& path) {
   if (fs::exists(path / "run.json"))
-    throw Error("{} holds a run already; add --resume to go on with it, or choose another --out",
-                path.string());
+    throw Error(
+        "{} holds a run already; add --resume to go on with it, or choose another --out "
+        "(a run that is not wanted can be deleted)",
+        path.string());
   if (!fs::exists(path)) return;
   if (!fs::is_directory(path))
     throw Error("{} is not a directory; choose another --out", path.string());

@@ -1,8 +1,11 @@
 #include "lacuna/train/session.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/ranges.h>
+
+#include <cstdlib>
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
@@ -53,10 +56,35 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
   return GeneGraph(graph, device, nullptr, makes_masks);
 }
 
+// Predicting needs none, and another screen may have none of that name.
+Split split_if_any(const Screen& screen, const std::string& name) {
+  for (const Split& split : screen.splits())
+    if (split.name == name) return split;
+  return {};
+}
+
+// A step of so few numbers is over before a second thread has begun: with it, and worse with many or
+// on a busy machine, most of the time goes into waiting. Who sets OMP_NUM_THREADS has chosen.
+void choose_threads(const Config& config, uint64_t genes) {
+  static const int usual = at::get_num_threads();
+  if (std::getenv("OMP_NUM_THREADS")) return;
+  constexpr uint64_t kEnough = 1 << 18;  // numbers of a layer's state, of one edge type
+  const YAML::Node width = config.model["width"];
+  const uint64_t numbers =
+      genes * uint64_t(config.train.batch + 1) * (width ? width.as<uint64_t>() : 64);
+  const bool is_known = config.train.batch > 0;  // else `auto`, which fills the memory
+  at::set_num_threads(is_known && numbers < kEnough ? 1 : usual);
+}
+
 Session assemble(const Config& config, const LabelScale* trained, const Note& note,
                  Progress& progress) {
+  if (!fs::exists(config.screen))
+    throw Error("there is no screen {}; {}", config.screen.string(),
+                trained ? "name the place that it has moved to with --screen"
+                        : "name it in the config (`screen`, a path from the folder that lacuna is "
+                          "called in), or with --set screen=DIRECTORY");
   const Screen screen = Screen::open(config.screen);
-  const Split& split = screen.split(config.split);
+  const Split split = trained ? split_if_any(screen, config.split) : screen.split(config.split);
   const auto training = samples_in(split, Part::train);
   if (training.empty() && !trained)
     throw Error("split '{}' of {} has no training samples", split.name, screen.path().string());
@@ -68,6 +96,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
       place_graph(screen, seen.graph, device, config.rung == Rung::device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
+  if (device.is_cpu()) choose_threads(config, screen.graph().genes().size());
   RungOptions rung = {config.rung, config.store};
   if (config.rung != Rung::kernel && !model->reads_masks()) {
     note(fmt::format("rung {} is not used: model {} reads no masks, so none are made",
@@ -108,9 +137,12 @@ Session open_session(const Config& config, const Note& note, Progress& progress)
 
 std::string choose_checkpoint(const Run& run, const std::string& asked) {
   if (!asked.empty()) {
-    if (!run.has_checkpoint(asked))
-      throw Error("{} has no checkpoint '{}'", run.path().string(), asked);
-    return asked;
+    if (run.has_checkpoint(asked)) return asked;
+    std::vector<std::string> there;
+    for (const char* name : {"last", "best_pearson", "best_mse"})
+      if (run.has_checkpoint(name)) there.push_back(name);
+    throw Error("{} has no checkpoint '{}'; it has: {}", run.path().string(), asked,
+                fmt::join(there, ", "));
   }
   for (const char* name : {"best_pearson", "last"})
     if (run.has_checkpoint(name)) return name;

@@ -20,7 +20,7 @@ namespace lacuna {
 struct Session {
   Config config;
   Screen screen;
-  Split split;
+  Split split;              // empty where a run is opened with a screen that has none of its name
   Fingerprint fingerprint;  // of genes, edges and features as the model sees them
   LabelScale labels;
   RungMasks masks;  // of the config's rung; of kernel where the model reads none
@@ -38,7 +38,8 @@ using Note = std::function<void(const std::string&)>;
 // it takes.
 at::Device choose_device(const std::string& name, const Note& note);
 
-// Opens everything, with new weights. The settings that the model adds show in config.resolved.
+// Opens everything, with new weights. The settings that the model adds show in config.resolved. On
+// the CPU torch gets one thread where a step is too small for more, else all (or OMP_NUM_THREADS).
 // progress: of filling memory with masks, on the ram rungs.
 Session open_session(const Config& config, const Note& note, Progress& progress = Progress::none());
 // The same for a run, with the weights of a checkpoint ("" = best_pearson where there is one, else

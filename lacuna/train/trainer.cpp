@@ -1,6 +1,7 @@
 #include "lacuna/train/trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
@@ -78,7 +79,7 @@ class Trainer {
     if (state_.loader.samples != loader_.order().samples()) start_epoch_anew();
     loader_.seek(state_.loader);
     run_.cut_metrics(state_.step, state_.epoch);
-    listener_.note(fmt::format("going on at step {} of epoch {}", state_.step, state_.epoch + 1));
+    listener_.note(fmt::format("going on at step {}, in epoch {}", state_.step, state_.epoch + 1));
   }
 
   RunEnd train() {
@@ -93,6 +94,9 @@ class Trainer {
       if (has_batches && !train_epoch()) return RunEnd::stopped;
       if (!end_epoch()) return RunEnd::stopped;
     }
+    if (state_.epoch < uint64_t(options_.epochs))
+      listener_.note(fmt::format("ended early: no better validation Pearson for {} epochs",
+                                 state_.epochs_without_better));
     if (!run_.has_checkpoint("best_pearson"))
       listener_.note("no epoch has a validation Pearson: the last weights are the run's");
     return RunEnd::finished;
@@ -173,12 +177,13 @@ class Trainer {
                       {"loss", number(progress.loss)},
                       {"lr", lr},
                       {"grad_norm", number(norm)},
-                      {"samples_per_s", progress.samples_per_s},
+                      {"samples_per_s", number(progress.samples_per_s)},
                       {"seconds", total_seconds()}});
     add_event("train/loss", progress.loss);
     add_event("train/lr", lr);
     add_event("train/grad_norm", norm);
-    add_event("train/samples_per_s", progress.samples_per_s);
+    if (std::isfinite(progress.samples_per_s))
+      add_event("train/samples_per_s", progress.samples_per_s);
     listener_.step(progress);
   }
 
@@ -327,6 +332,7 @@ Json run_info(const Session& session, const TrainRequest& request) {
           {"lacuna", request.version},
           {"torch", TORCH_VERSION},
           {"device", session.device().str()},
+          {"threads", at::get_num_threads()},
           {"screen",
            {{"path", fs::absolute(session.screen.path()).string()},
             {"fingerprint", session.fingerprint.to_json()},
@@ -340,6 +346,8 @@ Json run_info(const Session& session, const TrainRequest& request) {
 // What can be seen before the first step: a run should not fail behind its last one.
 void check_labels_of_parts(const Session& session, const Note& note) {
   const auto numbers = session.samples(Part::validation);
+  const std::string& weights = session.config.train.weight_column;
+  if (!weights.empty()) check_weights(session.screen.samples(), weights);
   check_labels(session.screen.samples(), session.labels, numbers);
   check_evaluation(session);
   const auto measured = measured_labels(session.screen.samples(), session.labels.columns,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <string>
 
 #include "lacuna/core/progress.h"
@@ -32,7 +33,9 @@ struct TrainProgress {
   uint64_t sample = 0, samples = 0;  // of this epoch
   double loss = 0, lr = 0;
   double best_pearson = 0;  // of the validation; NaN before the first
-  double samples_per_s = 0, seconds_left = 0;
+  double samples_per_s = kUnknown, seconds_left = kUnknown;  // NaN until some steps were timed
+
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 };
 
 class TrainListener {

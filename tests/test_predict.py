@@ -220,6 +220,15 @@ def test_several_labels(folder):
     assert names == [pairs[i] for i in order] and (best == predicted[order]).all()
 
 
+def test_another_screen_needs_no_split_to_predict(folder, run, pairs):
+    succeed("generate", "screen", folder / "unsplit", "--size", "tiny", "--seed", 5)
+    succeed("predict", run, "--all-pairs", "--screen", folder / "unsplit", "--out", folder / "unsplit.csv")
+    names, predicted = read_csv(folder / "unsplit.csv")
+    assert names == pairs[0] and (predicted == pairs[1]).all()
+    assert "no split 'random'" in fail("evaluate", run, "--screen", folder / "unsplit", "--out", folder / "evaluated")
+    assert "--screen" in fail("predict", run, "--all-pairs", "--screen", folder / "gone", "--out", folder / "gone.csv")
+
+
 def test_a_signal_leaves_nothing(folder, run, genes):
     many = "\n".join(" ".join(pair) for pair in itertools.permutations(genes, 3))
     (folder / "many.txt").write_text(many)

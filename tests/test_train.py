@@ -194,6 +194,7 @@ def test_calls_that_cannot_be(folder, reference):
     assert "'none'" in error(1, *words(folder, out, split="none"))
     assert "no label 'x'; it has: gene_interaction" in error(1, *words(folder, out, labels="[x]"))
     assert "nowhere" in error(1, *words(folder, out, screen="nowhere"))
+    assert "no column or label 'w8'" in error(1, *words(folder, out, train__weight_column="w8"))
     assert "key=value" in error(2, *words(folder, out), "--set", "train.lr")
     assert "--out" in error(2, "train", "--resume")
     assert "--set goes with a CONFIG" in error(2, "train", "--resume", "--out", reference, "--set", "train.lr=1")

@@ -22,8 +22,9 @@ namespace {
 constexpr const char* kMore =
     R"(Every sample is visited once an epoch, in another order each time. The first epoch also starts the
 threads and brings the sample arrays from the disk. Batches are made ahead across the ends of epochs:
-where an epoch has fewer than --prefetch, only all epochs together say how fast it is. Memory is what the process holds for itself; the mapped sample arrays
-belong to the system's file cache, which gives them back when memory is short.
+where an epoch has fewer than --prefetch, only all epochs together say how fast it is. Memory is what
+the process holds for itself; the mapped sample arrays belong to the system's file cache, which gives
+them back when memory is short.
 
 Examples:
   lacuna bench loader demo

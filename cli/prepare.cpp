@@ -96,7 +96,8 @@ void add_prepare(CLI::App& app) {
   command->add_flag("--again", options->again, "Throw away what the store holds and start afresh");
   command->footer(
       "Interrupted, it goes on where it was when called again; SIGTERM, SIGINT and SIGUSR1 end it\n"
-      "after the next 64 MB, with exit code 75. Samples that were added to the screen are added to\n"
+      "after the next 64 MB, with exit code 75. Samples that were added to the screen are added "
+      "to\n"
       "the store. See docs/prepare.md.\n"
       "Examples:\n"
       "  lacuna prepare demo --rung disk:bits --out masks --samples 0:10000\n"

@@ -437,6 +437,22 @@ def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
     assert parts["test"]["labels"]["gene_interaction"]["model"]["mse"] == pytest.approx(whole["mse"])
 
 
+def test_samples_that_were_trained_on_are_told(folder, reference):
+    drawn = np.load(folder / "screen" / "splits" / "random.npy")
+    shutil.copytree(folder / "screen", folder / "drawn-anew")
+    manifest = json.loads((folder / "screen" / "manifest.json").read_text())
+    manifest["splits"] = []
+    manifest["files"] = {name: entry for name, entry in manifest["files"].items() if not name.startswith("splits/")}
+    (folder / "drawn-anew" / "manifest.json").write_text(json.dumps(manifest))
+    succeed("split", folder / "drawn-anew", "--name", "random", "--by", "random", "--seed", 99)
+    test = np.load(folder / "drawn-anew" / "splits" / "random.npy") == 2
+    seen = np.sum(test & (drawn == 0))
+    assert 0 < seen < test.sum()
+    done = lacuna("evaluate", reference, "--screen", folder / "drawn-anew", "--out", folder / "leaked")
+    assert done.returncode == 0, done.stderr
+    assert f"{seen} of {test.sum()} test samples remove the same genes as one that the run was trained on" in done.stderr
+
+
 def test_a_run_goes_on_with_new_samples(folder):
     shutil.copytree(folder / "screen", folder / "growing")
     out = folder / "grown"

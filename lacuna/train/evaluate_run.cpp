@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/train/mlp_baseline.h"
 #include "lacuna/train/predictor.h"
@@ -23,6 +25,47 @@ std::vector<Part> parts_of(const Session& session, const Note& note) {
       parts.push_back(part);
   }
   return parts;
+}
+
+// The removed genes of samples, as sorted hashes.
+std::vector<uint64_t> removed_sets(const Samples& samples, std::span<const uint32_t> numbers) {
+  const RemovedReader reader(samples);
+  std::vector<uint32_t> genes;
+  std::vector<uint64_t> hashes;
+  for (const uint32_t number : numbers) {
+    reader.read(number, genes);
+    std::ranges::sort(genes);
+    hashes.push_back(hash64(std::as_bytes(std::span(genes))));
+  }
+  std::ranges::sort(hashes);
+  return hashes;
+}
+
+// Another screen has a split of its own, which may hold out what the run was trained on.
+void tell_what_was_seen(const Run& run, const Session& session, std::span<const Part> parts,
+                        const Note& note) {
+  const Config own = read_config(run.config(), {});
+  std::vector<uint64_t> trained;
+  if (fs::exists(own.screen)) {
+    const Screen screen = Screen::open(own.screen);
+    const auto split = std::ranges::find(screen.splits(), own.split, &Split::name);
+    if (split != screen.splits().end())
+      trained = removed_sets(screen.samples(), samples_in(*split, Part::train));
+  }
+  if (trained.empty())
+    note(
+        fmt::format("whether the run was trained on these samples cannot be said: {} with its "
+                    "split '{}' is not there any more",
+                    own.screen.string(), own.split));
+  for (const Part part : parts) {
+    const auto sets = removed_sets(session.screen.samples(), session.samples(part));
+    const auto seen = std::ranges::count_if(
+        sets, [&](uint64_t set) { return std::ranges::binary_search(trained, set); });
+    if (seen > 0)
+      note(fmt::format(
+          "{} of {} {} samples remove the same genes as one that the run was trained on", seen,
+          sets.size(), name(part)));
+  }
 }
 
 void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener,
@@ -57,7 +100,9 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
                            .checkpoint = checkpoint,
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
-  for (const Part part : parts_of(session, note)) {
+  const std::vector<Part> parts = parts_of(session, note);
+  if (!request.screen.empty()) tell_what_was_seen(run, session, parts, note);
+  for (const Part part : parts) {
     Predictions found =
         predict_samples(session, session.samples(part), 0, listener.progress(), stop);
     if (stop()) return {};

@@ -20,8 +20,8 @@ struct EvaluateRequest {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Writes evaluation.json and predictions/. Parts without samples are left out, with a
-// note. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with early
+// Writes evaluation.json and predictions/. Parts without samples are left out, with a note; with
+// another screen a note says how many samples the run was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with early
 // stopping on the validation part where there is one. Nothing when it was stopped: then nothing is
 // written.
 std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,

@@ -32,7 +32,7 @@ files. `exact`: batches were compared with masks taken from the edges one by one
 --train takes training steps on every rung, from the same weights over the same batches, loading
 included: HeteroGin of width 64 with three layers, or what --config says. Rounds go up the ladder and
 down again; the median of all steps counts. On the CPU a step of that model at yeast size takes 19 GB
-of memory at batch 28, 4 GB at batch 4. `differs`: the largest difference between what it predicts
+of memory at batch 28, 3 GB at batch 4. `differs`: the largest difference between what it predicts
 then and what the first rung does.
 
 --peers does the same work in Python (bench/ladder_peers.py says how): torch and PyG, LMDB and pickle.

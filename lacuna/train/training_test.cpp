@@ -315,8 +315,10 @@ TEST(Stepper, SeveralBatchesAreOneLargeBatch) {
     }());
   };
   const auto once = train({0, 10}), parts = train({0, 4, 8, 10}), other = train({0, 9});
-  EXPECT_LT((parts - once).norm().item<double>(), 1e-4 * once.norm().item<double>());
-  EXPECT_GT((other - once).norm().item<double>(), 1e-3 * once.norm().item<double>());
+  // Rounding moves a weight by up to lr where its gradient is next to nothing (Adam divides by it);
+  // a sample more or less moves nearly all of them.
+  const double rounding = (parts - once).norm().item<double>();
+  EXPECT_LT(rounding, 0.1 * (other - once).norm().item<double>());
 }
 
 }  // namespace

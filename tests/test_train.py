@@ -453,29 +453,28 @@ def test_samples_that_were_trained_on_are_told(folder, reference):
     assert f"{seen} of {test.sum()} test samples remove the same genes as one that the run was trained on" in done.stderr
 
 
-def test_a_run_goes_on_with_new_samples(folder):
-    shutil.copytree(folder / "screen", folder / "growing")
-    out = folder / "grown"
-    started = Started(*words(folder, out, screen="growing", train__epochs=12))
+def stopped_while_the_screen_grows(folder, name):
+    """A run that was stopped in its second epoch; its screen, `name`, has more samples since."""
+    shutil.copytree(folder / "screen", folder / name)
+    out = folder / f"{name}-run"
+    started = Started(*words(folder, out, screen=name, train__epochs=16))
     assert started.wait_for(lambda: len(lines(out)) >= 25)
     assert started.end(signal.SIGTERM) == 75
-    shutil.rmtree(folder / "growing")
-    succeed("generate", "screen", folder / "growing", "--size", "tiny", "--samples", 240, "--seed", 1)
-    succeed("split", folder / "growing", "--name", "random", "--by", "random", "--seed", 1)
+    shutil.rmtree(folder / name)
+    succeed("generate", "screen", folder / name, "--size", "tiny", "--samples", 240, "--seed", 1)
+    succeed("split", folder / name, "--name", "random", "--by", "random", "--seed", 1)
+    return out
+
+
+def test_a_run_goes_on_with_new_samples(folder):
+    out = stopped_while_the_screen_grows(folder, "growing")
     done = lacuna("train", "--resume", "--out", out)
     assert done.returncode == 0, done.stderr
     assert "192 training samples, and had 160 before" in done.stderr
 
 
 def test_the_batch_of_a_bad_loss_is_named_after_the_samples_have_changed(folder):
-    shutil.copytree(folder / "screen", folder / "spoilt")
-    out = folder / "spoilt-run"
-    started = Started(*words(folder, out, screen="spoilt", train__epochs=16))
-    assert started.wait_for(lambda: len(lines(out)) >= 25)
-    assert started.end(signal.SIGTERM) == 75
-    shutil.rmtree(folder / "spoilt")
-    succeed("generate", "screen", folder / "spoilt", "--size", "tiny", "--samples", 240, "--seed", 1)
-    succeed("split", folder / "spoilt", "--name", "random", "--by", "random", "--seed", 1)
+    out = stopped_while_the_screen_grows(folder, "spoilt")
     training = np.flatnonzero(np.load(folder / "spoilt" / "splits" / "random.npy") == 0)
     change_labels(folder / "spoilt", training[-1], 3e38)  # finite, but not in units of the scale that the run has
     assert "not finite" in error(1, "train", "--resume", "--out", out)

@@ -51,8 +51,8 @@ class TrainListener {
 
 // Trains, then evaluates (evaluate_run.h). A run that goes on keeps its config: another one is an
 // Error that names the first setting that differs, with both values. Throws Error for a config that
-// cannot be, and when a loss is not finite: the message names the step and the samples of its batch, which are saved in
-// out/bad_batch.json; the run's status is then "failed".
+// cannot be, and when a loss is not finite: the message names the step and the samples of its batch,
+// which are saved in out/bad_batch.json; the run's status is then "failed".
 RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
 
 }  // namespace lacuna

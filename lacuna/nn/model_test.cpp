@@ -7,6 +7,8 @@
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
+#include <cmath>
+
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"

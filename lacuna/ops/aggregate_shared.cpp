@@ -1,5 +1,7 @@
 #include "lacuna/ops/aggregate_shared.h"
 
+#include <algorithm>
+
 #include "lacuna/core/error.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/ops/aggregate_pass.h"

@@ -1,4 +1,6 @@
 #include "lacuna/core/threads.h"
+
+#include <algorithm>
 #include "lacuna/ops/aggregate_pass.h"
 #include "lacuna/ops/aggregate_shared.h"
 #include "lacuna/ops/scratch.h"

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <cmath>
+
 #include "lacuna/core/error.h"
 #include "lacuna/ops/closeness.h"
 #include "lacuna/ops/random_graph.h"

@@ -2,6 +2,10 @@
 // aggregate_shared, bipartite.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
 #include "lacuna/core/error.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"

@@ -1,5 +1,6 @@
 #include "lacuna/screen/import_metabolism.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 

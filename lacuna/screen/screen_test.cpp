@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"

@@ -33,10 +33,14 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
     find_package(yaml-cpp REQUIRED)
     target_link_libraries(lacuna_torch PUBLIC yaml-cpp)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # False alarms in torch::autograd::Function.
+    target_compile_options(lacuna_torch PRIVATE -Wno-array-bounds)
+  endif()
   if(LACUNA_HAVE_CUDA)
     target_link_libraries(lacuna_torch PUBLIC lacuna_cuda)
   endif()
-  if(LacunaTorch_CUDA)  # torch's CUDA headers compile only beside a CUDA torch
+  if(LacunaTorch_CUDA AND LACUNA_HAVE_CUDA)  # torch's CUDA headers compile only beside a CUDA torch and a toolkit
     target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
   endif()
   # Torch's headers are half of a file's time; files that do without them are better off without these, too.

@@ -10,8 +10,9 @@ namespace {
 using namespace cuda;
 
 constexpr int kWarps = 8;
-constexpr int kListed =
-    256;  // removed in-neighbours of a row that are listed; a row with more is summed anew
+// Removed in-neighbours of a row that are listed; a row with more is summed anew. Enough for 600
+// samples of three: a hub that is summed anew for every sample takes longer than all other rows.
+constexpr int kListed = 2048;
 
 template <class Real>
 struct SharedArgs {
@@ -245,8 +246,9 @@ template <class Real>
 __global__ void shared_grad_values(const __grid_constant__ SharedArgs<Real> a, int t,
                                    uint32_t edges, Parameter<Real>* grad_values) {
   const Csr& csr = a.by_source.of[t];
-  const uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5;
-  if (i >= edges) return;
+  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (thread / 32 >= edges) return;
+  const uint32_t i = uint32_t(thread / 32);
   uint32_t low = 0, high = a.nodes;  // the row of place i
   while (low < high) {
     const uint32_t mid = (low + high) / 2;

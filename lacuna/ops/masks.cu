@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "lacuna/ops/cuda_device.cuh"
@@ -10,7 +11,8 @@ using namespace cuda;
 
 constexpr int kMaxSections = 96;
 constexpr int kThreads = 256;
-constexpr uint32_t kPart = 32 * 1024;  // bytes of a record that a block writes
+constexpr uint32_t kPart = 32 * 1024;   // bytes of a record that a block writes
+constexpr int64_t kMostBlocks = 65535;  // along y
 
 struct Sections {
   int count;
@@ -44,14 +46,11 @@ __device__ uint32_t lower_bound(const uint32_t* place, uint32_t low, uint32_t hi
   return low;
 }
 
-// Block (part, sample): writes its part as if nothing were removed, then clears what is.
-__global__ void __launch_bounds__(kThreads)
-    masks_kernel(const __grid_constant__ Sections s, CudaMaskTable table, CudaRemoved removed,
-                 uint8_t* records, int32_t* error) {
+// A block's part of sample b's record: as if nothing were removed, then without what is.
+__device__ void write_part(const Sections& s, const CudaMaskTable& table,
+                           const CudaRemoved& removed, int64_t b, uint8_t* record, int32_t* error) {
   const uint32_t begin = blockIdx.x * kPart;
   const uint32_t end = uint32_t(min(uint64_t(begin) + kPart, s.stride));
-  const int64_t b = blockIdx.y;
-  uint8_t* record = records + b * s.stride;
   int section = 0;
   for (uint32_t at = begin + threadIdx.x * 16; at < end; at += kThreads * 16) {
     while (section + 1 < s.count && s.offset[section + 1] <= at) ++section;
@@ -78,6 +77,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Block (part, sample), and every gridDim.y-th sample from there.
+__global__ void __launch_bounds__(kThreads)
+    masks_kernel(const __grid_constant__ Sections s, CudaMaskTable table, CudaRemoved removed,
+                 uint8_t* records, int32_t* error) {
+  for (int64_t b = blockIdx.y; b < removed.batch; b += gridDim.y) {
+    write_part(s, table, removed, b, records + b * s.stride, error);
+  }
+}
+
 }  // namespace
 
 void write_masks_cuda(const MaskLayout& layout, const CudaMaskTable& table,
@@ -96,7 +104,8 @@ void write_masks_cuda(const MaskLayout& layout, const CudaMaskTable& table,
     s.offset[s.count] = uint32_t(section.offset);
     s.bytes[s.count++] = uint32_t(section.bytes);
   }
-  const dim3 grid(uint32_t(divide_up(int64_t(layout.stride()), kPart)), uint32_t(removed.batch));
+  const dim3 grid(uint32_t(divide_up(int64_t(layout.stride()), kPart)),
+                  uint32_t(std::min(removed.batch, kMostBlocks)));
   masks_kernel<<<grid, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(s, table, removed, records,
                                                                          error);
   check_launch("masks");

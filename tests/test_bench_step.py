@@ -46,6 +46,7 @@ def test_a_python_without_packages_is_told_so():
 def test_errors_name_the_culprit(config):
     assert "100000 samples" in fail("bench", "step", config, "--batch", 100000)
     assert "--batch" in fail("bench", "step", config, "--batch", 0, code=2)
+    assert "--batch" in fail("bench", "step", config, "--set", "train.batch=4", code=2)
 
 
 def test_all_forms_predict_the_same(tmp_path):

@@ -61,3 +61,10 @@ def test_a_training_that_breaks_is_no(screen):
 def test_a_batch_that_is_too_large_is_refused(screen):
     result = lacuna("bench", "criteria", screen, "--samples", 20, "--batch", 50, "--out", screen.parent)
     assert result.returncode == 1 and "--samples" in result.stderr
+
+
+def test_a_setting_that_an_option_decides_is_refused(screen):
+    for setting in ["train.batch=2", "rung=disk:u8", "split=other"]:
+        result = lacuna("bench", "criteria", screen, "--set", setting, "--out", screen.parent)
+        assert result.returncode == 2 and f"--set {setting}" in result.stderr, result.stderr
+    assert "--batch" in lacuna("bench", "criteria", screen, "--set", "train.batch=2").stderr

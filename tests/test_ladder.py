@@ -154,6 +154,14 @@ def test_training_follows_the_config(screen, tmp_path):
         assert f"model {model} reads no masks" in message
 
 
+def test_a_setting_that_an_option_decides_is_refused(screen, tmp_path):
+    if not has_torch():
+        pytest.skip("a build without torch")
+    for setting, option in [("train.batch=2", "--batch"), ("rung=disk:u8", "--rungs"), ("screen=x", "SCREEN")]:
+        message = fail("bench", "ladder", screen, "--train", "--set", setting, "--out", tmp_path, code=2)
+        assert setting in message and option in message
+
+
 # ---- the peers
 @pytest.fixture(scope="module")
 def peers():

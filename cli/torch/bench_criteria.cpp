@@ -10,6 +10,7 @@
 #include "cli/python_script.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch/owned_settings.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
@@ -88,6 +89,11 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
 
 void run(Arguments arguments) {
   CriteriaSettings& criteria = arguments.criteria;
+  refuse_owned(criteria.settings, {{"screen", "SCREEN"},
+                                   {"split", "the slice"},
+                                   {"rung", "the question"},
+                                   {"store", "the question"},
+                                   {"train.batch", "--batch"}});
   criteria.stop = &stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const Workshop workshop(arguments.out, "criteria");

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/bench.h"
+#include "cli/torch/owned_settings.h"
 #include "lacuna/core/text.h"
 #include "lacuna/train/measure_rungs.h"
 
@@ -30,6 +31,12 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
                             const LadderTraining& training) {
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
+  refuse_owned(training.settings, {{"screen", "SCREEN"},
+                                   {"split", "the slice"},
+                                   {"rung", "--rungs"},
+                                   {"store", "--rungs"},
+                                   {"train.batch", "--batch"},
+                                   {"train.threads", "--threads"}});
   Config config = training.config.empty() ? parse_config(kConfig, training.settings)
                                           : read_config(training.config, training.settings);
   config.screen = slice.path();

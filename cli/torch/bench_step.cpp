@@ -7,6 +7,7 @@
 
 #include "cli/bench.h"
 #include "cli/terminal.h"
+#include "cli/torch/owned_settings.h"
 #include "lacuna/core/median.h"
 #include "lacuna/train/measure_step.h"
 
@@ -45,6 +46,7 @@ void print_table(const std::vector<StepMeasurement>& measurements) {
 }
 
 void run(const Arguments& arguments) {
+  refuse_owned(arguments.settings, {{"train.batch", "--batch"}});
   const Config config = read_config(arguments.config, arguments.settings);
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   const auto measurements =
@@ -63,7 +65,7 @@ void add_bench_step(CLI::App& bench) {
   step->footer(kMore);
   const auto arguments = std::make_shared<Arguments>();
   step->add_option("CONFIG", arguments->config, "YAML file; see configs/")->required();
-  step->add_option("--batch", arguments->batches, "Samples a step, one or several sizes")
+  step->add_option("--batch", arguments->batches, "Samples a step, one or several sizes, as 16,64")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))

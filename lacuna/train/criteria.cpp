@@ -314,6 +314,7 @@ Config criteria_config(const fs::path& screen, const CriteriaSettings& settings)
   }
   config.screen = screen;
   config.resolved["screen"] = screen.string();
+  config.train.batch = int64_t(settings.batch);  // which the answers name
   return config;
 }
 

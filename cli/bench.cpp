@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 
 #include "cli/commands.h"
+#include "cli/torch_commands.h"
 
 namespace lacuna::cli {
 
@@ -12,10 +13,7 @@ void add_bench(CLI::App& app) {
   add_bench_ladder(*bench);
   add_bench_loader(*bench);
   add_bench_prepare(*bench);
-#if LACUNA_HAVE_TORCH
-  add_bench_criteria(*bench);
-  add_bench_step(*bench);
-#endif
+  add_torch_benches(*bench);
 }
 
 }  // namespace lacuna::cli

@@ -14,6 +14,7 @@
 #include "cli/peers.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch_commands.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/measure_ladder.h"
@@ -176,17 +177,8 @@ std::vector<Json> measure_peers(const Arguments& arguments, const fs::path& slic
                    });
 }
 
-TrainLadder training_of(const Screen& slice, const Arguments& arguments) {
-  if (!arguments.train) return {};
-#if LACUNA_HAVE_TORCH
-  return ladder_training(slice, arguments.ladder, arguments.training);
-#else
-  (void)slice;
-  throw Error("`--train` needs torch, which this build has not; `make build` adds it");
-#endif
-}
-
 void run(Arguments arguments) {
+  if (arguments.train) need_torch("--train");
   if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
   for (const std::string& rung : arguments.rungs)
     arguments.ladder.rungs.push_back(rung_from_name(rung));
@@ -200,7 +192,8 @@ void run(Arguments arguments) {
   arguments.ladder.folder = workshop.path();
 
   // What a config or Python lacks shows at once.
-  const TrainLadder train = training_of(slice, arguments);
+  TrainLadder train;
+  if (arguments.train) train = ladder_training(slice, arguments.ladder, arguments.training);
   Json peers = Json::array();
   if (arguments.peers) peers = measure_peers(arguments, slice.path(), workshop.path() / "peers");
   TerminalProgress progress;

@@ -3,8 +3,8 @@
 //
 // add_*() declares the options and sets a callback that does the work. What goes wrong is thrown:
 // main() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
-// here, a line below, a line in main.cpp. Those that need torch lie in cli/torch/; a build without
-// it has their names, which say so.
+// here, a line below, a line in main.cpp. Those that need torch lie in cli/torch/, and have their
+// line in torch_commands.cpp there and in cli/without_torch/ (cli/torch_commands.h says why).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,6 @@ void add_subset(CLI::App& app);
 void add_verify(CLI::App& app);
 
 // ---- with torch
-void shorten_torch_errors();  // they come without the stack of torch's own functions
 void add_compare(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_export(CLI::App& app);

@@ -1,8 +1,7 @@
-// The program `lacuna`: declares the subcommands, and turns what they throw into one line and an
-// exit code.
+// The program `lacuna`, and lacuna-torch (cli/torch_commands.h): declares the subcommands, and turns
+// what they throw into one line and an exit code.
 //   0 done    1 it failed    2 the call was wrong    75 stopped by a signal: resume me
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <csignal>
@@ -14,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
 
 namespace {
@@ -44,17 +44,6 @@ void print_error(std::string message) {
   fmt::print(stderr, "error: {}\n", message);
 }
 
-#if !LACUNA_HAVE_TORCH
-void add_without_torch(CLI::App& app, const char* name) {
-  CLI::App* command = app.add_subcommand(name, "(needs torch, which this build has not)");
-  command->prefix_command();
-  command->callback([name] {
-    throw lacuna::Error("`lacuna {}` needs torch, which this build has not; `make build` adds it",
-                        name);
-  });
-}
-#endif
-
 // "lacuna generate screen --help": of the innermost subcommand that was named, which has the options.
 std::string help_of_call(const CLI::App& app) {
   std::string words = "lacuna";
@@ -80,17 +69,7 @@ int run(int argc, char** argv) {
   add_split(app);
   add_subset(app);
   add_verify(app);
-#if LACUNA_HAVE_TORCH
-  add_compare(app);
-  add_evaluate(app);
-  add_export(app);
-  add_predict(app);
-  add_profile(app);
-  add_train(app);
-#else
-  for (const char* name : {"compare", "evaluate", "export", "predict", "profile", "train"})
-    add_without_torch(app, name);
-#endif
+  add_torch_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -107,21 +86,9 @@ int run(int argc, char** argv) {
   return lacuna::cli::exit_code();
 }
 
-// Tensors of many megabytes come and go in every step of a training. Memory that was freed stays
-// with the program, so that it is not cleared and mapped page by page again: a step on two cores at
-// yeast size takes half the time.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, -1);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_freed_memory();
-#if LACUNA_HAVE_TORCH
-  lacuna::cli::shorten_torch_errors();
-#endif
   lacuna::cli::remember_command_line(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   try {

@@ -17,6 +17,8 @@ std::string& stored_command_line() {
   return text;
 }
 
+char** stored_command_words = nullptr;
+
 std::string quoted(std::string_view word) {
   const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$*?;&|<>()") == word.npos;
   if (plain) return std::string(word);
@@ -89,7 +91,10 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows,
 
 const std::string& command_line() { return stored_command_line(); }
 
+char** command_words() { return stored_command_words; }
+
 void remember_command_line(int argc, char** argv) {
+  stored_command_words = argv;
   std::string& text = stored_command_line();
   text = "lacuna";
   for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);

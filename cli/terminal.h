@@ -38,8 +38,9 @@ class TerminalProgress : public Progress {
 std::string format_table(const std::vector<std::vector<std::string>>& rows,
                          const std::vector<size_t>& right = {});
 
-// The command line of this process, for a manifest's made_by.
+// The command line of this process: as text, for a manifest's made_by, and as main() got it.
 const std::string& command_line();
+char** command_words();  // [argc + 1], the last is null
 void remember_command_line(int argc, char** argv);
 
 }  // namespace lacuna::cli

@@ -1,4 +1,4 @@
-# cmake --install: the program, the libraries, the headers, and a CMake package.
+# cmake --install: the programs, the libraries, the headers, and a CMake package.
 #   find_package(lacuna)                    lacuna::lacuna, and lacuna::lacuna_cuda where it was built
 #   find_package(lacuna COMPONENTS torch)   also lacuna::lacuna_torch; LACUNA_PYTHON names the Python whose torch it uses
 include(CMakePackageConfigHelpers)
@@ -25,7 +25,7 @@ if(TARGET lacuna_torch)
   install(EXPORT lacunaTorchTargets NAMESPACE lacuna:: DESTINATION ${package_dir})
   install(FILES cmake/FindLacunaTorch.cmake DESTINATION ${package_dir})
 endif()
-install(TARGETS lacuna_program)
+install(TARGETS ${programs})
 # What `lacuna bench ladder` and `lacuna bench criteria` compare with.
 install(FILES bench/ladder_peers.py bench/step.py bench/step_opponents.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)

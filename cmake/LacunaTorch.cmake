@@ -14,7 +14,7 @@ if(NOT LACUNA_TORCH STREQUAL "OFF")
     set(LACUNA_HAVE_TORCH ON)
     # What is installed finds torch where it was built against it. (CMake adds such folders by itself, but not those
     # inside the checkout, such as .venv.)
-    list(APPEND CMAKE_INSTALL_RPATH ${LacunaTorch_FOLDER}/lib)
+    set(torch_install_rpath ${CMAKE_INSTALL_RPATH} ${LacunaTorch_FOLDER}/lib)
   elseif(LACUNA_TORCH STREQUAL "ON")
     message(FATAL_ERROR "LACUNA_TORCH=ON, but ${LacunaTorch_REASON}; `make build` installs torch into the checkout, "
                         "-DLACUNA_PYTHON=... names a Python that has it, -DLACUNA_TORCH=OFF builds without it")
@@ -59,7 +59,8 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
       set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
-  set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                        INSTALL_RPATH "${torch_install_rpath}")
 
   # A file with torch's headers takes 1 to 2 GB to compile: as many at a time as memory holds.
   cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)

@@ -10,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("LACUNA_PROGRAM", ROOT / "build" / "lacuna"))
 BUILD = PROGRAM.parent  # where the other programs of the same build lie
+TORCH_PROGRAM = BUILD / "lacuna-torch"  # what it becomes where a call needs torch; not there in a build without torch
 
 
 def lacuna(*arguments, before=(), **options):

@@ -1,15 +1,16 @@
 """An installed lacuna is found by find_package, its headers compile there, and its program runs."""
 
+import os
 import shutil
 import subprocess
 import sys
 
 import pytest
-from program import BUILD, ROOT
+from program import BUILD, ROOT, TORCH_PROGRAM
 
 
-def run(*command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -25,6 +26,22 @@ def prefix(tmp_path_factory):
 
 def test_program_runs(prefix):
     assert "screen" in run(prefix / "bin" / "lacuna", "--help")
+
+
+def test_a_call_that_needs_torch_finds_it_from_a_link_on_the_path(prefix, tmp_path):
+    if not TORCH_PROGRAM.exists():
+        pytest.skip("lacuna was built without torch")
+    assert "/torch/lib" not in run("readelf", "-d", prefix / "bin" / "lacuna")  # neither needed nor on its run path
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "lacuna").symlink_to(prefix / "bin" / "lacuna")
+    options = {"cwd": tmp_path, "env": {**os.environ, "PATH": f"{tmp_path / 'path'}:{os.environ['PATH']}"}}
+    run("lacuna", "generate", "screen", "my screen", "--size", "tiny", "--samples", 60, **options)
+    run("lacuna", "split", "my screen", "--name", "random", "--by", "random", **options)
+    (tmp_path / "my config.yaml").write_text(
+        "screen: my screen\nmodel: {name: hetero_gin, width: 8, layers: 1}\ntrain: {device: cpu}\n")
+    call = ["lacuna", "bench", "step", "my config.yaml", "--batch", 4, "--steps", 1, "--json", "my  steps.json"]
+    assert "ms/step" in run(*call, **options)
+    assert (tmp_path / "my  steps.json").exists()
 
 
 def test_the_peers_of_the_ladder_are_installed(prefix):

@@ -187,7 +187,9 @@ def test_a_signal_stops_it_and_it_goes_on(config, tmp_path):
     "words, code, named",
     [
         (["--splits", "gene"], 1, "--name gene --by gene --seed 1"),
-        (["--vary", "train.lrr=1,2"], 1, "train.lrr"),
+        (["--vary", "train.lrr=1,2"], 2, "train.lrr"),
+        (["--vary", "model.name=mlp,gnn"], 2, "gnn"),
+        (["--vary", "model.name=mlp,dango", "--vary", "model.layers=1,2"], 2, "model.layers"),
         (["--vary", "train.lr"], 2, "key=value"),
         (["--vary", "split=random,pair"], 2, "--splits"),
         (["--set", "train.seed=4"], 2, "--seeds"),
@@ -197,6 +199,21 @@ def test_a_signal_stops_it_and_it_goes_on(config, tmp_path):
 def test_errors_name_the_culprit(config, tmp_path, words, code, named):
     assert named in fail("compare", config, "--out", tmp_path / "out", *words, code=code)
     assert not (tmp_path / "out").exists()
+
+
+def test_models_are_compared_over_one_config(config, tmp_path):
+    """What the config says of one model alone is left out for the other, and that is said."""
+    out = tmp_path / "out"
+    words = ["compare", config, "--seeds", 1, "--vary", "model.name=hetero_gin,mlp", "--set", "train.epochs=1", "--out", out]
+    done = lacuna(*words, env=ALONE)
+    assert done.returncode == 0 and "2 of 2 runs are finished" in done.stdout, done.stderr
+    assert "note: model mlp has no model.layers, model.output: left out of its runs" in done.stderr
+    assert "model hetero_gin has no" not in done.stderr
+    configs = {name: (out / f"random_model.name={name}_seed=1/config.yaml").read_text() for name in ("hetero-gin", "mlp")}
+    assert "layers: 1" in configs["hetero-gin"] and "layers" not in configs["mlp"]
+    assert all("width: 8" in text for text in configs.values())
+    again = lacuna(*words, env=ALONE)
+    assert again.returncode == 0 and "run 1/2" not in again.stdout
 
 
 def test_another_grid_is_refused_with_the_difference(config, compared):

@@ -130,7 +130,7 @@ def test_a_rung_without_its_store_says_how_to_make_one(folder):
         result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused", *words(folder, "disk:u8", **settings))
         assert result.returncode == 1 and said in result.stderr and "lacuna prepare" in result.stderr, result.stderr
     result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused", *words(folder, "paper"))
-    assert result.returncode == 1 and "disk:positions" in result.stderr
+    assert result.returncode == 2 and "disk:positions" in result.stderr
     assert not (folder / "refused").exists()
 
 

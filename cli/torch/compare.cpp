@@ -23,12 +23,14 @@ namespace {
 constexpr const char* kMore =
     R"(Every combination of splits, varied values and seeds is a run of its own in --out. The same command
 goes on where it was stopped; more seeds, splits or values extend it. summary.csv and summary.json in
---out hold the table for all parts (docs/evaluation.md).
+--out hold the table for all parts (docs/evaluation.md). Where --vary names models (model.name), the
+keys under `model` that one of them has not are left out of its runs, and a note says which.
 
 Examples:
   lacuna compare configs/tiny.yaml --seeds 5 --splits random,gene,pair --out compare
   lacuna compare configs/tiny.yaml --seeds 3 --vary graph=kept,shuffled --vary train.lr=1e-3,3e-4 \
-    --out compare-graphs)";
+    --out compare-graphs
+  lacuna compare configs/tiny.yaml --vary model.name=hetero_gin,mlp --out compare-models)";
 
 struct Arguments {
   GridOptions grid;
@@ -84,7 +86,9 @@ Comparison run_grid(const Arguments& arguments, const std::atomic<bool>& stop) {
     lines.say("  " + result_text(read_evaluation(run)));
     return true;
   };
-  return compare(make_grid(options), arguments.out, command_line(), train_run, heard);
+  Grid grid = make_grid(options);
+  for (const std::string& words : left_out_words(grid)) lines.note(words);
+  return compare(std::move(grid), arguments.out, command_line(), train_run, heard);
 }
 
 void run(const Arguments& arguments) {

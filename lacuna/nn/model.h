@@ -12,9 +12,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lacuna/nn/gene_graph.h"
+#include "lacuna/nn/model_settings.h"
 
 namespace lacuna {
 
@@ -68,13 +68,8 @@ bool add_model(const std::string& name, const char* defaults) {
 
 // Makes the model that `settings` ask for (their key `name`), on the graph's device, with weights
 // drawn from `seed` (the same on every device). The settings that were left out are added, as
-// complete_model() does. Throws Error naming an unknown model, key or value, with those that there
+// complete_model() (model_settings.h) does. Throws Error naming an unknown model, key or value, with those that there
 // are.
 std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, int64_t label_count,
                                   uint64_t seed);
-// Adds the settings that were left out. Throws Error naming an unknown model or key.
-void complete_model(YAML::Node settings);
-std::vector<std::string> model_names();
-const char* model_defaults(const std::string& name);  // the YAML text; throws Error as above
-
 }  // namespace lacuna

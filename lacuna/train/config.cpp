@@ -1,8 +1,10 @@
 #include "lacuna/train/config.h"
 
+#include <algorithm>
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/nn/model_settings.h"
 #include "lacuna/nn/settings.h"
 #include "lacuna/screen/samples.h"
 
@@ -43,7 +45,8 @@ evaluate:
   bootstrap: 1000     # rounds; 0: no intervals
 )";
 
-void apply_setting(YAML::Node base, const std::string& setting) {
+// "train.lr=3e-4" as a tree: {train: {lr: 3e-4}}.
+YAML::Node tree_of(const std::string& setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set {} is not key=value; for example --set train.lr=3e-4", setting);
@@ -64,7 +67,7 @@ void apply_setting(YAML::Node base, const std::string& setting) {
     tree = parent;
     end = dot;
   }
-  lay_over(base, tree, "", "model");
+  return tree;
 }
 
 TrainOptions read_train(const Settings& s) {
@@ -110,8 +113,43 @@ Config resolve(const YAML::Node& tree) {
     if (!parts.insert(part_from_name(part)).second)
       throw Error("evaluate.parts names '{}' twice; name each part once",
                   name(part_from_name(part)));
+  complete_model(
+      YAML::Clone(tree["model"]));  // its keys, while one can still tell where they are from
   config.resolved = tree;
   return config;
+}
+
+// What goes wrong with the settings, and would not without them, is the call's fault.
+Config resolve_with(const YAML::Node& base, const std::vector<std::string>& settings) {
+  try {
+    const YAML::Node tree = YAML::Clone(base);
+    for (const std::string& setting : settings) lay_over(tree, tree_of(setting), "", "model");
+    return resolve(tree);
+  } catch (const Error& error) {
+    std::string without;
+    try {
+      resolve(base);
+    } catch (const Error& other) {
+      without = other.what();
+    }
+    if (without == error.what()) throw;
+    throw UsageError("{}", error.what());
+  }
+}
+
+// The last one that settings name; empty where none does.
+std::string model_named(const std::vector<std::string>& settings) {
+  std::string name;
+  for (const std::string& setting : settings) {
+    const YAML::Node model = tree_of(setting)["model"];
+    if (model && model.IsMap() && model["name"]) name = Settings(model, "model").text("name");
+  }
+  return name;
+}
+
+bool is_model(const std::string& name) {
+  const std::vector<std::string> names = model_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -122,8 +160,23 @@ Config parse_config(const std::string& text, const std::vector<std::string>& set
   YAML::Node tree = YAML::Load(kDefaults);
   const YAML::Node given = YAML::Load(text);
   if (!given.IsNull()) lay_over(tree, given, "", "model");
-  for (const std::string& setting : settings) apply_setting(tree, setting);
-  return resolve(tree);
+  return resolve_with(tree, settings);
+}
+
+Config vary_config(const Config& config, const std::vector<std::string>& settings,
+                   std::vector<std::string>& left_out) {
+  YAML::Node tree = YAML::Clone(config.resolved);
+  const std::string model = model_named(settings);
+  if (is_model(model) && model != config.model["name"].as<std::string>()) {
+    const YAML::Node known = YAML::Load(model_defaults(model));
+    for (const auto& entry : config.model) {
+      const auto key = entry.first.as<std::string>();
+      if (known[key]) continue;
+      tree["model"].remove(key);
+      left_out.push_back("model." + key);
+    }
+  }
+  return resolve_with(tree, settings);
 }
 
 Config read_config(const fs::path& path, const std::vector<std::string>& settings) {

@@ -2,7 +2,8 @@
 //
 // Every key has a default but `screen`, so the defaults are the list of what can be set; a key that
 // is not in it is an Error that names the nearest one. The keys under `model` beside `name` are the
-// model's own.
+// model's own (nn/model_settings.h). What is wrong in a file is an Error, what is wrong in a setting
+// on top of it a UsageError; the values of a model's own keys are looked at when it is made.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -55,9 +56,13 @@ struct Config {
   YAML::Node resolved;  // all of it, as written into a run
 };
 
-// Throws Error naming file, key and value.
+// Throws Error or UsageError naming file, key and value.
 Config read_config(const fs::path& path, const std::vector<std::string>& settings);
 Config parse_config(const std::string& text, const std::vector<std::string>& settings);
+// The same config with settings on top. Where they name another model, the keys under `model` of
+// `config` that this model has not are left out, and listed in `left_out` ("model.layers").
+Config vary_config(const Config& config, const std::vector<std::string>& settings,
+                   std::vector<std::string>& left_out);
 // Of the screen and the store, so that the config means the same in every directory.
 void make_paths_absolute(Config& config);
 std::string to_yaml(const Config& config);

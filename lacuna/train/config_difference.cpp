@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "lacuna/nn/model.h"
+#include "lacuna/nn/model_settings.h"
 
 namespace lacuna {
 namespace {

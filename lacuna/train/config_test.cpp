@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "lacuna/core/error.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -65,6 +66,56 @@ TEST(Config, UnknownKeysNameTheNearest) {
   EXPECT_ERROR(parse("", {"train.epoch=3"}), "'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_ERROR(parse("", {"evaluate.part=[test]"}), "did you mean 'evaluate.parts'?");
   EXPECT_ERROR(parse("", {"trian.lr=3"}), "'trian'; did you mean 'train'?");
+}
+
+// Who calls wrongly, and whose file is wrong: the exit codes 2 and 1.
+TEST(Config, WhatIsWrongOnTopIsTheCallsFault) {
+  const auto is_usage = [](const std::string& text, const std::vector<std::string>& settings) {
+    try {
+      parse_config(text, settings);
+    } catch (const UsageError&) {
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+    ADD_FAILURE() << "nothing is wrong";
+    return false;
+  };
+  const std::string right = "screen: s\n";
+  for (const char* setting : {"train.lrr=2", "trian.lr=2", "model.widht=8", "model.name=gnn",
+                              "train.lr=fast", "graph=random", "rung=paper", "screen="})
+    EXPECT_TRUE(is_usage(right, {setting})) << setting;
+  EXPECT_TRUE(is_usage("", {"screen=s", "train.lr=fast"}));
+  for (const char* text : {"train: {lrr: 2}", "model: {widht: 8}", "model: {name: gnn}",
+                           "train: {lr: fast}", "rung: paper"}) {
+    EXPECT_FALSE(is_usage(right + text, {})) << text;
+    EXPECT_FALSE(is_usage(right + text, {"train.epochs=3"})) << text;
+  }
+  EXPECT_FALSE(is_usage("", {"train.epochs=3"}));  // no screen
+}
+
+TEST(Config, AnotherModelLeavesOutWhatItHasNot) {
+  const Config config = parse("model: {layers: 2, merge: mean, width: 8}\ntrain: {epochs: 3}");
+  std::vector<std::string> left_out;
+  const Config same = vary_config(config, {"train.epochs=4", "model.name=hetero_gin"}, left_out);
+  EXPECT_TRUE(left_out.empty());
+  EXPECT_EQ(same.model["layers"].as<int>(), 2);
+  EXPECT_EQ(same.train.epochs, 4);
+  for (const char* setting : {"model.name=mlp", "model={name: mlp}"}) {
+    left_out.clear();
+    const Config mlp = vary_config(config, {setting}, left_out);
+    EXPECT_EQ(left_out, (std::vector<std::string>{"model.layers", "model.merge"}));
+    EXPECT_FALSE(mlp.resolved["model"]["layers"]);
+    EXPECT_EQ(mlp.model["width"].as<int>(), 8);  // which it has, too
+    EXPECT_EQ(mlp.train.epochs, 3);
+  }
+  EXPECT_EQ(config.model["layers"].as<int>(), 2);  // is as it was
+  // What is varied itself is never left out.
+  EXPECT_ERROR(vary_config(config, {"model.name=mlp", "model.layers=3"}, left_out),
+               "no setting 'model.layers'");
+  EXPECT_ERROR(vary_config(config, {"model={name: mlp, merge: mean}"}, left_out),
+               "no setting 'model.merge'");
+  EXPECT_ERROR(vary_config(config, {"model.name=gnn"}, left_out), "no model 'gnn'");
 }
 
 TEST(Config, WrongValuesNameTheKey) {

@@ -49,10 +49,10 @@ void check_options(const GridOptions& options) {
   if (keys.contains("train.seed")) throw UsageError("the seeds are 1 to --seeds, not a key");
 }
 
-GridRun make_run(const GridOptions& options, const std::string& split,
+GridRun make_run(const Config& base, const GridOptions& options, const std::string& split,
                  const std::vector<std::string>& values, uint64_t seed) {
-  std::vector<std::string> settings = options.settings;
-  GridRun run = {readable(split), split, values, seed, {}};
+  std::vector<std::string> settings;
+  GridRun run = {readable(split), split, values, seed, {}, {}};
   for (size_t v = 0; v < values.size(); ++v) {
     settings.push_back(options.variations[v].key + "=" + values[v]);
     run.name += "_" + readable(settings.back());
@@ -60,7 +60,7 @@ GridRun make_run(const GridOptions& options, const std::string& split,
   settings.push_back("split=" + split);
   settings.push_back(fmt::format("train.seed={}", seed));
   run.name += fmt::format("_seed={}", seed);
-  run.config = read_config(options.config, settings);
+  run.config = vary_config(base, settings, run.left_out);
   return run;
 }
 
@@ -216,7 +216,7 @@ Grid make_grid(GridOptions options) {
   for (uint64_t seed = 1; seed <= options.seeds; ++seed)
     for (const auto& split : options.splits)
       for (const auto& values : combinations(options.variations)) {
-        GridRun run = make_run(options, split, values, seed);
+        GridRun run = make_run(base, options, split, values, seed);
         if (!names.insert(run.name).second)
           throw UsageError(
               "two runs would be called {}; their values differ only in signs that a "
@@ -229,6 +229,17 @@ Grid make_grid(GridOptions options) {
         grid.runs.push_back(std::move(run));
       }
   return grid;
+}
+
+std::vector<std::string> left_out_words(const Grid& grid) {
+  std::map<std::string, std::vector<std::string>> by_model;
+  for (const GridRun& run : grid.runs)
+    if (!run.left_out.empty()) by_model[run.config.model["name"].as<std::string>()] = run.left_out;
+  std::vector<std::string> lines;
+  for (const auto& [model, keys] : by_model)
+    lines.push_back(
+        fmt::format("model {} has no {}: left out of its runs", model, fmt::join(keys, ", ")));
+  return lines;
 }
 
 void look_at_screens(Grid& grid) {

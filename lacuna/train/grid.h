@@ -5,6 +5,10 @@
 // is the name of its directory: "pair_train.lr=3e-4_seed=2" (letters, digits and . = + - only;
 // anything else in a value becomes a dash).
 //
+// Where the model is varied (model.name), the keys under `model` that the config or --set gives and
+// a model has not are left out of its runs; GridRun::left_out names them. What is varied is never
+// left out: a model that has it not is an error.
+//
 // A directory of runs remembers its grid and the fingerprints of its screens in compare.json, so
 // that runs of different settings or data never mix: the same grid goes on, a larger one extends
 // it, another one is refused with the difference.
@@ -34,6 +38,7 @@ struct GridRun {
   std::vector<std::string> values;  // [variations]
   uint64_t seed = 0;
   Config config;
+  std::vector<std::string> left_out = {};  // "model.layers"
 };
 
 struct GridOptions {
@@ -54,9 +59,11 @@ struct Grid {
 };
 
 // Reads the config and resolves every run. Throws UsageError where a split or a key is named twice,
-// where `split` or `train.seed` is varied or set (--splits and --seeds do that), or two runs would
-// have the same name; Error for a config that cannot be.
+// where `split` or `train.seed` is varied or set (--splits and --seeds do that), a setting cannot be,
+// or two runs would have the same name; Error for a config that cannot be.
 Grid make_grid(GridOptions options);
+// "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
+std::vector<std::string> left_out_words(const Grid& grid);
 
 // Opens the screen of every run and takes down its fingerprint. Throws Error for the first split
 // that a run's screen does not have, with the command that makes it.

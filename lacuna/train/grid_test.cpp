@@ -71,6 +71,30 @@ TEST_F(GridTest, NamesDoNotDependOnTheOrderOfKeysAndStayInTheDirectory) {
   EXPECT_ERROR(make_grid(one), "two runs would be called ..-x_screen=a-b_seed=1");
 }
 
+TEST_F(GridTest, ModelsLeaveOutTheKeysThatTheyHaveNot) {
+  write_file(folder_ / "config.yaml", "screen: s\nmodel: {layers: 2, width: 8}\n");
+  GridOptions asked = options();
+  asked.settings = {"model.merge=mean"};
+  asked.variations = {{"model.name", {"dango", "hetero_gin", "mlp"}}};
+  const Grid grid = make_grid(asked);
+  for (const GridRun& run : grid.runs) {
+    const bool has_layers = run.values[0] == "hetero_gin";
+    EXPECT_EQ(bool(run.config.resolved["model"]["layers"]), has_layers) << run.name;
+    EXPECT_EQ(run.left_out.empty(), has_layers) << run.name;
+    EXPECT_EQ(run.config.model["width"].as<int>(), 8) << run.name;
+  }
+  EXPECT_THAT(left_out_words(grid),
+              ElementsAre("model dango has no model.layers, model.merge: left out of its runs",
+                          "model mlp has no model.layers, model.merge: left out of its runs"));
+  asked.variations.push_back({"model.layers", {"1", "2"}});  // both would be the same run of an mlp
+  EXPECT_ERROR(make_grid(asked), "no setting 'model.layers'");
+  asked.variations.pop_back();
+  asked.settings = {"model.mrege=mean"};
+  EXPECT_ERROR(make_grid(asked), "did you mean 'model.merge'?");
+  asked = options();
+  EXPECT_TRUE(left_out_words(make_grid(asked)).empty());
+}
+
 TEST_F(GridTest, RefusesWhatMakesNoSense) {
   const auto with = [&](auto change) {
     GridOptions changed = options();

@@ -1,4 +1,4 @@
-// lacuna split SCREEN: draws a split and saves it in the screen.
+// lacuna split SCREEN: draws a split and saves it in the screen, or takes one away.
 #include <fmt/format.h>
 
 #include <memory>
@@ -15,9 +15,12 @@ struct Options {
   std::string screen, name, by, file, repeats = "together";
   std::vector<double> fractions = {0.8, 0.1, 0.1};
   DrawOptions draw;
+  bool remove = false;
 };
 
 Split make_split(const Screen& screen, const Options& options) {
+  if (options.by.empty())
+    throw UsageError("--by is required: how to split; see `lacuna split --help`");
   if (options.by == "file") {
     if (options.file.empty()) throw UsageError("--by file needs --file with the lists");
     return split_from_json(screen, options.name, options.file);
@@ -30,6 +33,23 @@ Split make_split(const Screen& screen, const Options& options) {
   for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
   TerminalProgress progress;
   return draw_split(screen, options.name, draw, progress);
+}
+
+bool is_for_removal(const std::string& option) {
+  return option == "SCREEN" || option == "--name" || option == "--remove";
+}
+
+// What it was and how it came about: who took the wrong one can make it again.
+void remove(const Options& options) {
+  const Split split = remove_split(options.screen, options.name);
+  fmt::print("split '{}' is taken out of {}\n", split.name, options.screen);
+  const Json& how = split.how;
+  if (how.is_object() && how.contains("counts"))
+    fmt::print("it had: {}\n", how.at("counts").dump());
+  if (how.is_object() && how.contains("command"))
+    fmt::print("it was made by: {}\n", how.at("command").get<std::string>());
+  else
+    fmt::print("it was made so: {}\n", how.dump());
 }
 
 void run(const Options& options) {
@@ -62,7 +82,6 @@ void add_split(CLI::App& app) {
                    "pair: the recurring pair of genes of a test sample never occurs in training;\n"
                    "  with --column, its categories are the pairs\n"
                    "file: from --file")
-      ->required()
       ->check(CLI::IsMember({"random", "stratified", "gene", "pair", "file"}));
   command
       ->add_option("--fractions", options->fractions,
@@ -82,13 +101,25 @@ void add_split(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--file", options->file,
                       "JSON lists of sample numbers: {\"train\": [...], \"val\": [...], ...}");
+  command->add_flag(
+      "--remove", options->remove,
+      "Take the split of this name away, and say how it was made. Runs that were trained\n"
+      "on it cannot be evaluated until it is there again");
   command->footer(
+      "A split never replaces another: take that away first, or choose another name.\n"
       "Examples:\n"
       "  lacuna split demo --name random --by random --seed 1\n"
+      "  lacuna split demo --name random --remove\n"
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
       "  lacuna split demo --name even --by stratified --column label:fitness\n"
       "  lacuna split demo --name published --by file --file split.json");
-  command->callback([options] { run(*options); });
+  command->callback([options, command] {
+    if (!options->remove) return run(*options);
+    for (const CLI::Option* option : command->get_options())
+      if (option->count() > 0 && !is_for_removal(option->get_name()))
+        throw UsageError("--remove goes with --name alone, not with {}", option->get_name());
+    remove(*options);
+  });
 }
 
 }  // namespace lacuna::cli

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -281,6 +282,9 @@ def test_standard_output_that_takes_nothing(screen):
         (["split", "SCREEN", "--name", "x", "--by", "random", "--fractions", "0.9"], "--fractions"),
         (["split", "SCREEN", "--name", "x", "--by", "stratified"], "needs a column"),
         (["split", "SCREEN", "--name", "x", "--by", "file"], "--file"),
+        (["split", "SCREEN", "--name", "x"], "--by"),
+        (["split", "SCREEN", "--name", "x", "--by", "random", "--remove"], "--remove"),
+        (["split", "SCREEN", "--name", "x", "--seed", "3", "--remove"], "--remove"),
     ],
 )
 def test_wrong_call(screen, tmp_path, arguments, words):
@@ -296,6 +300,26 @@ def test_what_the_screen_does_not_have_is_a_failure(screen, tmp_path):
     assert "no split 'x'" in fail("subset", screen, out, "--where", "split:x=test")
     assert "none of its 50 samples" in fail("subset", screen, out, "--where", "removed=99")
     assert "cannot be named" in fail("split", screen, "--name", "a/b", "--by", "random")
+
+
+def test_a_split_is_taken_away_by_the_command_in_the_message(screen):
+    """A name that is taken stays so until its split is taken away, by name; what it was is said, so that it can be again."""
+    draw = ("split", screen, "--name", "mine", "--by", "random", "--seed")
+    succeed(*draw, 1)
+    before = (screen / "splits/mine.npy").read_bytes()
+    words = fail(*draw, 2)
+    assert "has a split 'mine' already" in words and (screen / "splits/mine.npy").read_bytes() == before
+    command = re.search("`lacuna (.*?)`", words)[1].split()
+    said = succeed(*command)
+    assert "split 'mine' is taken out" in said and f"lacuna split {screen} --name mine --by random --seed 1" in said
+    assert json.loads(succeed("info", screen, "--json", "--check"))["splits"] == []
+    assert not (screen / "splits/mine.npy").exists()
+    assert "no split 'mine'" in fail(*command)
+    succeed(*draw, 2)
+    assert (screen / "splits/mine.npy").read_bytes() != before
+    succeed(*command)
+    succeed(*draw, 1)
+    assert (screen / "splits/mine.npy").read_bytes() == before
 
 
 def test_screens_over_other_genes_are_not_joined(screen, tmp_path):

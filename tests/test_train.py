@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -188,9 +189,9 @@ def error(code, *arguments):
 
 def test_calls_that_cannot_be(folder, reference):
     out = folder / "never"
-    assert "did you mean 'train.epochs'" in error(1, *words(folder, out, train__epochz=3))
-    assert "did you mean 'model.width'" in error(1, *words(folder, out, model__widht=3))
-    assert "mse, logcosh, huber" in error(1, *words(folder, out, train__loss="mae"))
+    assert "did you mean 'train.epochs'" in error(2, *words(folder, out, train__epochz=3))
+    assert "did you mean 'model.width'" in error(2, *words(folder, out, model__widht=3))
+    assert "mse, logcosh, huber" in error(2, *words(folder, out, train__loss="mae"))
     assert "'none'" in error(1, *words(folder, out, split="none"))
     assert "no label 'x'; it has: gene_interaction" in error(1, *words(folder, out, labels="[x]"))
     assert "nowhere" in error(1, *words(folder, out, screen="nowhere"))
@@ -199,7 +200,7 @@ def test_calls_that_cannot_be(folder, reference):
     assert "--out" in error(2, "train", "--resume")
     assert "--set goes with a CONFIG" in error(2, "train", "--resume", "--out", reference, "--set", "train.lr=1")
     assert "key '.lr' has an empty part" in error(2, *words(folder, out), "--set", ".lr=3")
-    assert "'test' twice" in error(1, *words(folder, out, evaluate__parts="[test, test]"))
+    assert "'test' twice" in error(2, *words(folder, out, evaluate__parts="[test, test]"))
     for command in (["evaluate"], ["predict", "--all-pairs", "--out", out], ["export", "--embeddings", "--out", out]):
         assert "gpu" in error(2, *command, reference, "--device", "gpu")
     assert "holds no run" in error(1, "train", "--resume", "--out", out)
@@ -508,9 +509,25 @@ def test_patience(folder):
     assert "no validation samples" in error(1, *words(folder, folder / "no", split="unvalidated", train__patience=2))
 
 
+def test_a_split_that_was_drawn_anew_is_said(folder):
+    draw = ("split", folder / "screen", "--name", "again", "--by", "random", "--seed")
+    succeed(*draw, 1)
+    run = train(folder, folder / "again", split="again", train__epochs=1)
+    said = "split 'again' of"
+    assert said not in lacuna("evaluate", run).stderr
+    succeed("split", folder / "screen", "--name", "again", "--remove")
+    assert "no split 'again'" in error(1, "evaluate", run)
+    succeed(*draw, 2)
+    assert said in lacuna("evaluate", run).stderr
+
+
 def test_batch_auto(folder):
-    run = train(folder, folder / "auto", train__batch="auto", train__epochs=1)
-    assert 1 <= int(setting(run, "train", "batch")) <= 160
+    done = lacuna(*words(folder, folder / "auto", train__batch="auto", train__epochs=1))
+    assert done.returncode == 0, done.stderr
+    assert 1 <= int(setting(folder / "auto", "train", "batch")) <= 160
+    # Of a model as small as this one, too, the figures say something.
+    figures = re.search(r"batch \d+: a step needs (.*) may be used", done.stderr)
+    assert figures and not re.search(r"\b0[\d.]* [kMG]?B\b", figures[1]), done.stderr
 
 
 def test_shuffled_graph(folder, reference):

@@ -147,7 +147,9 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 // ---- the graph
 GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices,
                      bool makes_masks)
-    : genes_(graph.genes().size()), features_(features_of(graph.genes())) {
+    : genes_(graph.genes().size()),
+      features_(features_of(graph.genes())),
+      mask_table_(std::make_shared<std::vector<Tensor>>()) {
   const auto types = graph.gene_edges();
   if (types.empty())
     throw Error("the screen has no gene-gene edges; a graph model needs at least one network");
@@ -168,11 +170,12 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePla
     sizes_.push_back(number);
   }
   if (features_.defined()) features_ = features_.to(device);
-  add_masks(graph, device, makes_masks);
+  add_mask_layout(graph);
+  if (makes_masks) make_masks(graph);
   add_metabolism(graph, device);
 }
 
-void GeneGraph::add_masks(const HeteroGraph& graph, at::Device device, bool makes_masks) {
+void GeneGraph::add_mask_layout(const HeteroGraph& graph) {
   for (const NodeType& nodes : graph.node_types()) mask_counts_.push_back(nodes.size());
   for (const EdgeType& edges : graph.edge_types()) mask_counts_.push_back(int64_t(edges.size()));
   const MaskLayout layout(mask_counts_, MaskForm::u8);
@@ -180,9 +183,11 @@ void GeneGraph::add_masks(const HeteroGraph& graph, at::Device device, bool make
     const size_t section = graph.node_types().size() + size_t(type - graph.edge_types().data());
     mask_offsets_.push_back(int64_t(layout.sections()[section].offset));
   }
-  if (!makes_masks) return;
-  const MaskTable table(RemovalRules(graph), layout);
-  mask_table_ = {int_tensor(table.ptr, device), int_tensor(table.place, device)};
+}
+
+void GeneGraph::make_masks(const HeteroGraph& graph) {
+  const MaskTable table(RemovalRules(graph), MaskLayout(mask_counts_, MaskForm::u8));
+  *mask_table_ = {int_tensor(table.ptr, device()), int_tensor(table.place, device())};
 }
 
 void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
@@ -214,11 +219,11 @@ void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
 }
 
 ModelInput GeneGraph::with_masks(const ModelInput& input) const {
-  if (mask_table_.empty()) return input;
+  if (mask_table_->empty()) return input;
   const Scope scope("masks");
   static const auto op = find_operator<MasksSignature>("lacuna::masks");
   ModelInput result = input;
-  result.masks = op.call(mask_table_, mask_counts_, input.removed, input.ptr);
+  result.masks = op.call(*mask_table_, mask_counts_, input.removed, input.ptr);
   return result;
 }
 
@@ -229,7 +234,7 @@ Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& ep
     return masked.call(buffers_, sizes_, x, input.masks.narrow(0, 0, input.batch()), mask_offsets_,
                        "sum", false, {}, eps);
   }
-  LACUNA_ASSERT(mask_table_.empty());  // a model calls with_masks() first
+  LACUNA_ASSERT(mask_table_->empty());  // a model calls with_masks() first
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }

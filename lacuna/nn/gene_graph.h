@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,8 +51,8 @@ at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 class GeneGraph {
  public:
   // slices: the plan for a GPU where there is one already (screen/plan_cache.h); null: made here,
-  // where the device wants it. Throws Error for a graph without gene-gene edges.
-  // makes_masks: with_masks() makes them (rung `device`).
+  // where the device wants it. makes_masks: calls make_masks(). Throws Error for a graph without
+  // gene-gene edges.
   GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices = nullptr,
             bool makes_masks = false);
 
@@ -62,6 +63,9 @@ class GeneGraph {
   // [N, d] f32, given node features side by side; undefined where there are none
   const at::Tensor& features() const { return features_; }
 
+  // From now on with_masks() makes them (rung `device`), of this graph and of every copy: a model has
+  // one, and is asked only when it is there whether it reads any. `graph` is the constructor's.
+  void make_masks(const HeteroGraph& graph);
   // The input with its masks where this graph makes them; else as it is. To be called before gin(),
   // once a batch.
   ModelInput with_masks(const ModelInput& input) const;
@@ -84,7 +88,7 @@ class GeneGraph {
   const at::Tensor& without_genes() const { return without_genes_; }
 
  private:
-  void add_masks(const HeteroGraph& graph, at::Device device, bool makes_masks);
+  void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
 
   int64_t genes_;
@@ -92,10 +96,11 @@ class GeneGraph {
   at::Tensor features_;
   std::vector<at::Tensor> buffers_;  // what the operators take as `graph`
   std::vector<int64_t> sizes_;
-  std::vector<int64_t> mask_offsets_;   // [T] of each type in a record, in bytes
-  std::vector<int64_t> mask_counts_;    // elements of each section of a record
-  std::vector<at::Tensor> mask_table_;  // ptr and place of a MaskTable; empty: makes no masks
-  at::Tensor plan_;                     // the bytes of the GraphPlan, on the host
+  std::vector<int64_t> mask_offsets_;  // [T] of each type in a record, in bytes
+  std::vector<int64_t> mask_counts_;   // elements of each section of a record
+  // ptr and place of a MaskTable, shared by the copies; empty: makes no masks
+  std::shared_ptr<std::vector<at::Tensor>> mask_table_;
+  at::Tensor plan_;  // the bytes of the GraphPlan, on the host
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
 };

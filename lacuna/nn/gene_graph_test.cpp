@@ -44,8 +44,11 @@ TEST(GeneGraph, MasksMadeInPlaceAreThoseOfTheEdges) {
     EXPECT_EQ(std::memcmp(made, expected.data(), expected.size()), 0) << "sample " << b;
   }
 
-  const GeneGraph without(graph, at::kCPU);
-  EXPECT_FALSE(without.with_masks(make_input(removed, ptr)).masks.defined());
+  GeneGraph without(graph, at::kCPU);
+  const GeneGraph copy = without;
+  EXPECT_FALSE(copy.with_masks(make_input(removed, ptr)).masks.defined());
+  without.make_masks(graph);  // of the copy too: a model has one
+  EXPECT_TRUE(copy.with_masks(make_input(removed, ptr)).masks.equal(input.masks));
 }
 
 }  // namespace

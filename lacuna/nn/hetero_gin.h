@@ -27,6 +27,7 @@ class HeteroGin : public Model {
   // See kDefaults in hetero_gin.cpp for the settings.
   HeteroGin(YAML::Node settings, const GeneGraph& graph, int64_t label_count);
   at::Tensor forward(const ModelInput& input) override;
+  bool reads_masks() const override { return layers_.size() > 1 || !savings_; }
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override;
 
  private:

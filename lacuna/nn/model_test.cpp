@@ -13,6 +13,7 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/nn/recompute.h"
+#include "lacuna/ops/masks.h"
 
 namespace lacuna {
 namespace {
@@ -224,6 +225,27 @@ TEST(Model, ASampleDoesNotSeeTheOthersOfItsBatch) {
     EXPECT_TRUE(together.isfinite().all().item<bool>());
     for (size_t i = 0; i < 6; ++i)
       EXPECT_LT(apart(model->forward(to_input({samples[i]}))[0], together[int64_t(i)]), 1e-9) << i;
+  }
+}
+
+// By masks that are wrong: they remove everything.
+TEST(Model, ReadsMasksWhereItSaysSo) {
+  const HeteroGraph graph = generate_graph(GraphSize::tiny, 1);
+  const MaskLayout layout(RemovalRules(graph), MaskForm::u8);
+  ModelInput input = to_input({{5}, {7, 3}});
+  ModelInput wrong = input;
+  wrong.masks = at::zeros({input.batch() + 1, int64_t(layout.stride())}, at::kByte);
+  for (const auto& [settings, reads] :
+       {std::pair("{name: hetero_gin, layers: 1}", false),
+        std::pair("{name: hetero_gin, layers: 1, metabolism: true}", false),
+        std::pair("{name: hetero_gin, layers: 1, norm: batch_graph}", false),
+        std::pair("{name: hetero_gin, layers: 1, savings: false}", true),
+        std::pair("{name: hetero_gin, layers: 2}", true), std::pair("{name: mlp}", false),
+        std::pair("{name: dango}", false)}) {
+    const auto model = make_model(YAML::Load(settings), GeneGraph(graph, at::kCPU), 1, 1);
+    model->eval();
+    EXPECT_EQ(model->reads_masks(), reads) << settings;
+    EXPECT_EQ(model->forward(input).equal(model->forward(wrong)), !reads) << settings;
   }
 }
 

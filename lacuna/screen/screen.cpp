@@ -301,10 +301,25 @@ void add_split(const fs::path& path, const Split& split) {
   check_values(split);
   for (const auto& there : screen.splits())
     if (there.name == split.name)
-      throw Error("{}: has a split '{}' already; choose another name", path.string(), split.name);
+      throw Error(
+          "{}: has a split '{}' already; choose another name, or take it away with `lacuna split "
+          "{} "
+          "--name {} --remove`",
+          path.string(), split.name, path.string(), split.name);
   add_array_to(path, split_file(split.name), split.parts, [&](Json& manifest) {
     manifest.at("splits").push_back({{"name", split.name}, {"how", split.how}});
   });
+}
+
+Split remove_split(const fs::path& path, const std::string& name) {
+  Split split = Screen::open(path).split(name);
+  const auto parts = split.parts.as<uint8_t>();
+  split.parts = Array::from(std::vector<uint8_t>(parts.begin(), parts.end()));  // the file goes
+  remove_file_from(path, split_file(name), [&](Json& manifest) {
+    std::erase_if(manifest.at("splits").get_ref<Json::array_t&>(),
+                  [&](const Json& one) { return one.at("name") == name; });
+  });
+  return split;
 }
 
 Fingerprint fingerprint_of(const HeteroGraph& graph) {

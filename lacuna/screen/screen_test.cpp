@@ -226,6 +226,24 @@ TEST_F(ScreenTest, SplitsAreAddedToAFinishedScreen) {
   EXPECT_ERROR(add_split(path_, thirds_split(300, "../up")), "cannot be named '../up'");
 }
 
+TEST_F(ScreenTest, ASplitIsTakenAwayAndItsNameIsFree) {
+  write();
+  const Split late = thirds_split(300, "late");
+  add_split(path_, late);
+  const std::string before = Screen::open(path_).splits()[0].name;
+  const Split removed = remove_split(path_, "late");
+  EXPECT_EQ(removed.name, "late");
+  EXPECT_TRUE(std::ranges::equal(removed.parts.as<uint8_t>(), late.parts.as<uint8_t>()));
+  const Screen screen = Screen::open(path_);
+  EXPECT_NO_THROW(screen.check(Progress::none()));
+  ASSERT_EQ(screen.splits().size(), 1u);
+  EXPECT_EQ(screen.splits()[0].name, before);
+  EXPECT_FALSE(fs::exists(path_ / "splits/late.npy"));
+  EXPECT_ERROR(remove_split(path_, "late"), "no split 'late'");
+  add_split(path_, late);
+  EXPECT_EQ(Screen::open(path_).splits().size(), 2u);
+}
+
 TEST_F(ScreenTest, FingerprintTellsContentsApart) {
   const Samples samples = small_samples(seed_, 70000);
   const Fingerprint whole = fingerprint_of(samples);

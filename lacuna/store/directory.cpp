@@ -253,6 +253,13 @@ std::optional<Json> DirectoryWriter::whose_unfinished(const fs::path& path) {
   return whose;
 }
 
+std::optional<std::string> DirectoryWriter::format_unfinished(const fs::path& path) {
+  if (is_there(path / kManifest) || !is_there(path / kPartial)) return std::nullopt;
+  std::string format;
+  read_manifest(path, [&] { format = parse_manifest(path / kPartial).at("format"); });
+  return format;
+}
+
 void DirectoryWriter::reopen(const fs::path& path, const Json& whose) {
   const Json manifest = load_manifest(path);
   read_manifest(path, [&] {
@@ -360,6 +367,21 @@ void add_array_to(const fs::path& directory, const std::string& file, const Arra
                                            .dtype = array.dtype(),
                                            .shape = array.shape()});
   write_text_atomically(directory / kManifest, manifest.dump(2) + "\n");
+}
+
+void remove_file_from(const fs::path& directory, const std::string& file,
+                      const std::function<void(Json& manifest)>& change) {
+  load_manifest(directory);  // says what is wrong with it, if anything
+  const DirectoryLock lock(directory, DirectoryLock::Use::writing, DirectoryLock::Wait::yes);
+  Json manifest = load_manifest(directory);
+  check_inside(file);
+  read_manifest(directory, [&] {
+    if (manifest.at("files").erase(file) == 0)
+      throw Error("{}: has no file {} any more", directory.string(), file);
+    change(manifest);
+  });
+  write_text_atomically(directory / kManifest, manifest.dump(2) + "\n");
+  fs::remove(directory / file);
 }
 
 }  // namespace lacuna

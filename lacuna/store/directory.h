@@ -84,6 +84,8 @@ class DirectoryWriter {
   static void check_path(const fs::path& path, const std::string& format);
   // The `whose` of an unfinished directory; nothing where there is none, or a finished one.
   static std::optional<Json> whose_unfinished(const fs::path& path);
+  // Its format, likewise.
+  static std::optional<std::string> format_unfinished(const fs::path& path);
   // Makes a finished directory an unfinished one with all its files, to be gone on with.
   static void reopen(const fs::path& path, const Json& whose);
 
@@ -116,5 +118,9 @@ class DirectoryWriter {
 // take turns.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
+// The other way round: first the manifest, as change() leaves it and without the file, then the file
+// goes.
+void remove_file_from(const fs::path& directory, const std::string& file,
+                      const std::function<void(Json& manifest)>& change);
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/memory.h"
+#include "lacuna/core/text.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/step.h"
 
@@ -66,25 +67,36 @@ void trial_step(Session& session, int64_t batch) {
 
 }  // namespace
 
+FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64_t samples) {
+  const double a_sample = std::max(1.0, (double(large) - double(small)) / double(kLarge - kSmall));
+  const double besides = std::max(0.0, double(small) - a_sample * double(kSmall));
+  const double room = kShare * double(free);
+  const auto text = [](double bytes) { return format_bytes(uint64_t(bytes)); };
+  const auto fits = int64_t((room - besides) / a_sample);
+  if (fits < 1)
+    throw Error(
+        "a training step of one sample needs {}, and {} may be used ({:.0f}% of what is free); "
+        "choose a smaller model (model.width, model.layers), or model.merge=sum",
+        text(besides + a_sample), text(room), 100 * kShare);
+  const int64_t batch = std::min({fits, kMost, int64_t(samples)});
+  // Of small models not all of this shows: memory comes in pages.
+  const std::string for_all = besides >= 1 ? text(besides) + " and " : "";
+  const std::string for_each =
+      large > small ? text(a_sample) + " a sample" : "too little a sample to be measured";
+  return {batch, fmt::format("batch {}: a step needs {}{}, {} may be used", batch, for_all,
+                             for_each, text(room))};
+}
+
 void find_batch(Session& session, const Note& note) {
   session.model->train();
   trial_step(session, kSmall);  // libraries take their share once
   const uint64_t small = peak_of(session.device(), [&] { trial_step(session, kSmall); });
   const uint64_t large = peak_of(session.device(), [&] { trial_step(session, kLarge); });
-  const double a_sample = std::max(1.0, (double(large) - double(small)) / double(kLarge - kSmall));
-  const double besides = std::max(0.0, double(small) - a_sample * double(kSmall));
-  const double room = kShare * double(free_bytes(session.device()));
-  const auto fits = int64_t((room - besides) / a_sample);
-  if (fits < 1)
-    throw Error(
-        "a training step of one sample needs {:.1f} GB, and {:.1f} GB are free; choose a smaller "
-        "model (model.width, model.layers), or model.merge=sum",
-        (besides + a_sample) / 1e9, room / 1e9);
-  const auto most = std::min<int64_t>(kMost, int64_t(session.samples(Part::train).size()));
-  session.config.train.batch = std::min(fits, most);
-  session.config.resolved["train"]["batch"] = session.config.train.batch;
-  note(fmt::format("batch {}: a step needs {:.2f} GB and {:.3f} GB a sample, {:.1f} GB may be used",
-                   session.config.train.batch, besides / 1e9, a_sample / 1e9, room / 1e9));
+  const FittingBatch found = fitting_batch(small, large, free_bytes(session.device()),
+                                           session.samples(Part::train).size());
+  session.config.train.batch = found.batch;
+  session.config.resolved["train"]["batch"] = found.batch;
+  note(found.words);
 }
 
 }  // namespace lacuna

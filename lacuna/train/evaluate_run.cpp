@@ -101,7 +101,10 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
   const std::vector<Part> parts = parts_of(session, note);
-  if (!request.screen.empty()) tell_what_was_seen(run, session, parts, note);
+  if (request.screen.empty())
+    tell_of_another_split(run, session, note);
+  else
+    tell_what_was_seen(run, session, parts, note);
   for (const Part part : parts) {
     Predictions found =
         predict_samples(session, session.samples(part), 0, listener.progress(), stop);

@@ -50,8 +50,10 @@ void visit(const Config& config, const RungTrainingSettings& settings, const Not
 
 void check_reads_masks(const Session& session) {
   if (session.model->reads_masks()) return;
-  throw Error("model {} reads no masks: all rungs are one to it; train another, such as hetero_gin",
-              session.config.model["name"].as<std::string>());
+  throw Error(
+      "model {} reads no masks: all rungs are one to it; train another, such as hetero_gin of two "
+      "layers",
+      session.config.model["name"].as<std::string>());
 }
 
 double RungTraining::median_ms() const { return median(ms); }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/plan_cache.h"
@@ -42,7 +43,7 @@ Seen see_graph(const Config& config, const Screen& screen) {
 
 // The graph on its device. What a GPU needs planned is kept beside the screen.
 GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device device,
-                      bool makes_masks, const Note& note) {
+                      const Note& note) {
 #if LACUNA_HAVE_CUDA
   if (device.is_cuda() && graph.genes().size() < 65536) {
     const GraphPlan plan = plan_gene_edges(graph);
@@ -50,11 +51,11 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
         slice_capacity(cuda_shared_memory_bytes(), plan.node_count(), plan.type_count());
     const CachedPlan cached = cached_plan(cache_folder(screen), plan, capacity);
     if (!cached.note.empty()) note(cached.note);
-    return GeneGraph(graph, device, &cached.slices, makes_masks);
+    return GeneGraph(graph, device, &cached.slices);
   }
 #endif
   (void)screen, (void)note;
-  return GeneGraph(graph, device, nullptr, makes_masks);
+  return GeneGraph(graph, device);
 }
 
 // Predicting needs none, and another screen may have none of that name.
@@ -93,8 +94,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
-  const GeneGraph graph =
-      place_graph(screen, seen.graph, device, config.rung == Rung::device, note);
+  GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   if (device.is_cpu()) choose_threads(config, screen.graph().genes().size());
@@ -104,6 +104,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                      name(config.rung), config.model["name"].as<std::string>()));
     rung = {};
   }
+  if (rung.rung == Rung::device) graph.make_masks(seen.graph);
   if (!rung.store.empty() && !is_stored(rung.rung))
     note(fmt::format("store {} is not read: rung {} needs none", rung.store.string(),
                      name(rung.rung)));
@@ -165,6 +166,17 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   check_fingerprint(read_fingerprint(contents, file), session, file);
   load_weights(contents, file, *session.model);
   return session;
+}
+
+std::string split_hash(const Split& split) { return hex(hash64(split.parts.bytes())); }
+
+void tell_of_another_split(const Run& run, const Session& session, const Note& note) {
+  const Json info = run.info();
+  if (!info.contains("split_hash") || info.at("split_hash") == split_hash(session.split)) return;
+  note(
+      fmt::format("split '{}' of {} is not the one that this run was begun with: what it holds out "
+                  "may have been trained on",
+                  session.split.name, session.screen.path().string()));
 }
 
 void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file) {

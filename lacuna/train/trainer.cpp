@@ -7,10 +7,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <memory>
 #include <optional>
 
+#include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/train/auto_batch.h"
@@ -36,13 +36,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  return text;
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -339,8 +332,9 @@ Json run_info(const Session& session, const TrainRequest& request) {
             {"samples", session.screen.samples().size()},
             {"genes", session.screen.graph().genes().size()},
             {"edges", edges}}},
+          {"split_hash", split_hash(session.split)},
           {"parameters", session.model->parameter_count()},
-          {"started", now_text()}};
+          {"started", utc_now()}};
 }
 
 // What can be seen before the first step: a run should not fail behind its last one.
@@ -395,17 +389,20 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
     if (!run->info().contains("screen")) run->update(run_info(session, request));
     listener.begin(describe(session));
     Trainer trainer(session, *run, request, listener);
-    if (goes_on) trainer.resume();
+    if (goes_on) {
+      tell_of_another_split(*run, session, note);
+      trainer.resume();
+    }
     const bool is_finished = trainer.train() == RunEnd::finished &&
                              evaluate_run(*run, {.stop = request.stop}, listener).has_value();
-    run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", now_text()}});
+    run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", utc_now()}});
     return is_finished ? RunEnd::finished : RunEnd::stopped;
   } catch (const c10::OutOfMemoryError& error) {
-    run->update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
+    run->update({{"status", "failed"}, {"ended", utc_now()}, {"message", error.what()}});
     throw Error("the GPU has too little memory for train.batch {}: {}; take a smaller one, or auto",
                 session.config.train.batch, error.what());
   } catch (const std::exception& error) {
-    run->update({{"status", "failed"}, {"ended", now_text()}, {"message", error.what()}});
+    run->update({{"status", "failed"}, {"ended", utc_now()}, {"message", error.what()}});
     throw;
   }
 }

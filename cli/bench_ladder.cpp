@@ -208,6 +208,8 @@ void run(Arguments arguments) {
   ladder["machine"] = describe(measured.machine);
   ladder["load"] = load;
   ladder["date"] = today();
+  ladder["screen"] = {{"path", fs::absolute(arguments.screen).string()},
+                      {"fingerprint", screen.fingerprint().to_json()}};
   ladder["peers"] = peers;
   if (arguments.train) ladder["training"] = trained;
 

@@ -1,8 +1,10 @@
 """`lacuna bench ladder`: every rung is measured and exact, its peers in Python make the same masks, what is wrong is named."""
 
+import html
 import importlib.util
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -90,6 +92,14 @@ def test_the_picture_and_the_report_show_it(screen, tmp_path):
     page = (tmp_path / "report.html").read_text()
     section = page[page.index('<section id="ladder">') :]
     assert machine in section and "60 samples, batch 7" in section and "<td>kernel</td>" in section
+    assert "another screen" not in section and "does not say" not in section
+    other = tmp_path / "other"
+    succeed("generate", "screen", other, "--size", "tiny", "--samples", 100, "--seed", 77)
+    succeed("bench", "ladder", other, *QUICK, "--rungs", "kernel", "--out", tmp_path, "--json", run / "ladder.json")
+    succeed("report", run, "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    words = re.search(f"Measured on another screen than this run's: {other}, whose (.*) differ", html.unescape(page))
+    assert words and "edges gene.physical.gene" in words[1]
 
 
 def test_errors_name_the_culprit(screen, tmp_path):

@@ -1,5 +1,6 @@
 """`lacuna profile`: parts that exclude each other and add up to the wall time, as table, JSON and trace."""
 
+import html
 import json
 
 import pytest
@@ -34,6 +35,10 @@ def test_parts_add_up_to_the_wall_time(config, tmp_path, merge):
     assert profile == printed
     assert (profile["format"], profile["version"], profile["device"]) == ("lacuna.profile", 1, "cpu")
     assert (profile["steps"], profile["batch"]) == (30, 16)
+    screen = json.loads(succeed("info", config.parent / "screen", "--json"))
+    assert profile["screen"]["path"] == str(config.parent / "screen") and "cores of" in profile["machine"]
+    assert profile["screen"]["fingerprint"]["genes"] == screen["fingerprint"]["parts"]["genes"]
+    assert f"merge: {merge}" in profile["config"] and "T" in profile["date"]
     assert profile["recorded_ms_per_step"] is None and profile["gpu"] == []
     ms = {part["category"]: part["ms"] for part in profile["cpu"]}
     assert list(ms) == PARTS
@@ -47,6 +52,25 @@ def test_parts_add_up_to_the_wall_time(config, tmp_path, merge):
         assert ms[part] > 0, part
     largest = max(ms, key=ms.get)
     assert largest in profile["largest"].lower() or largest == "idle"
+
+
+def test_the_report_says_in_what_a_profile_is_not_the_runs(config, tmp_path):
+    run = tmp_path / "run"
+    succeed("train", config, "--set", "train.epochs=1", "--set", "evaluate.baselines=false", "--out", run)
+
+    def shown(*settings):
+        succeed("profile", run / "config.yaml", "--steps", 3, "--out", run, *settings)
+        succeed("report", run, "--out", tmp_path / "report.html")
+        page = html.unescape((tmp_path / "report.html").read_text())
+        return page[page.index('<section id="profile">'):page.index('<section id="config">')]
+
+    own = shown()
+    assert "cores of" in own and "Measured" not in own and "does not say" not in own
+    other = shown("--set", "train.batch=8", "--set", "train.lr=1e-4")
+    assert "other settings than this run's: train.batch 8 (this run: 16), train.lr 1e-4 (this run: 1e-3)." in other
+    succeed("generate", "screen", tmp_path / "other", "--size", "tiny", "--seed", 2)
+    succeed("split", tmp_path / "other", "--name", "random", "--by", "random", "--seed", 1)
+    assert f"another screen than this run's: {tmp_path / 'other'}, whose edges" in shown("--set", f"screen={tmp_path / 'other'}")
 
 
 def test_trace_says_the_same(config, tmp_path):
@@ -75,7 +99,7 @@ def test_table_names_the_largest_part(config):
 
 
 def test_errors_name_the_culprit(config):
-    assert "train.bach" in fail("profile", config, "--set", "train.bach=3")
+    assert "train.bach" in fail("profile", config, "--set", "train.bach=3", code=2)
     assert "--steps" in fail("profile", config, "--steps", 0, code=2)
     assert "nothing.yaml" in fail("profile", config.parent / "nothing.yaml")
 

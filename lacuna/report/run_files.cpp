@@ -4,10 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <set>
-#include <sstream>
 #include <string_view>
 
 #include "lacuna/core/error.h"
+#include "lacuna/report/measured_on.h"
 
 namespace lacuna::report {
 namespace {
@@ -35,6 +35,17 @@ std::string text_of(const Json& json, const char* key) {
   if (!json.contains(key) || json.at(key).is_null()) return "";
   const Json& value = json.at(key);
   return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// {"screen": {"path": ..., "fingerprint": {...}}}; empty where a file does not say.
+std::string screen_path_of(const Json& json) {
+  return json.contains("screen") ? text_of(json.at("screen"), "path") : "";
+}
+Fingerprint screen_fingerprint_of(const Json& json) {
+  if (!json.contains("screen")) return {};
+  const Json& screen = json.at("screen");
+  if (!screen.contains("fingerprint") || !screen.at("fingerprint").is_object()) return {};
+  return Fingerprint::from_json(screen.at("fingerprint"));
 }
 
 void check_format(const fs::path& file, const Json& json, const std::string& format) {
@@ -139,14 +150,13 @@ void read_run_json(const fs::path& file, Run& run) {
   run.started = text_of(json, "started");
   run.ended = text_of(json, "ended");
   run.parameters = count_of(json, "parameters");
+  run.screen_path = screen_path_of(json);
+  run.screen_fingerprint = screen_fingerprint_of(json);
   if (!json.contains("screen")) return;
   const Json& screen = json.at("screen");
-  run.screen_path = text_of(screen, "path");
   run.samples = count_of(screen, "samples");
   run.genes = count_of(screen, "genes");
   run.edges = count_of(screen, "edges");
-  if (screen.contains("fingerprint") && screen.at("fingerprint").is_object())
-    run.screen_fingerprint = Fingerprint::from_json(screen.at("fingerprint"));
 }
 
 Evaluation read_evaluation(const fs::path& file) {
@@ -185,6 +195,11 @@ Profile read_profile(const fs::path& file) {
   check_format(file, json, "lacuna.profile");
   return {.device = text_of(json, "device"),
           .largest = text_of(json, "largest"),
+          .machine = text_of(json, "machine"),
+          .date = text_of(json, "date"),
+          .config = text_of(json, "config"),
+          .screen_path = screen_path_of(json),
+          .screen_fingerprint = screen_fingerprint_of(json),
           .steps = count_of(json, "steps"),
           .batch = count_of(json, "batch"),
           .wall_ms_per_step = number_of(json, "wall_ms_per_step"),
@@ -295,6 +310,8 @@ std::string long_name(const fs::path& path, size_t parts) {
 Ladder ladder_from_json(const Json& json) {
   Ladder ladder = {.machine = text_of(json, "machine"),
                    .date = text_of(json, "date"),
+                   .screen_path = screen_path_of(json),
+                   .screen_fingerprint = screen_fingerprint_of(json),
                    .training = text_of(json, "training"),
                    .load = number_of(json, "load"),
                    .samples = count_of(json, "samples"),
@@ -320,14 +337,9 @@ std::string Evaluation::interval_words() const {
 }
 
 std::string Run::setting(const std::string& key) const {
-  std::istringstream lines(config);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key + ":")) continue;
-    const size_t begin = line.find_first_not_of(" \t\"'", key.size() + 1);
-    const size_t end = line.find_last_not_of(" \t\r\"'");
-    return begin == line.npos ? "" : line.substr(begin, end - begin + 1);
-  }
-  return "";
+  const auto settings = settings_of(config);
+  const auto found = settings.find(key);
+  return found == settings.end() ? "" : found->second;
 }
 
 std::string Run::split() const {

@@ -89,6 +89,9 @@ struct ProfileEntry {
 };
 struct Profile {
   std::string device, largest;  // largest: a sentence
+  // Where, when and on what it was measured (measured_on.h); empty: not said.
+  std::string machine, date, config, screen_path;
+  Fingerprint screen_fingerprint;
   uint64_t steps = 0, batch = 0;
   double wall_ms_per_step = kNotDefined;
   std::vector<ProfileEntry> cpu, gpu;
@@ -106,6 +109,8 @@ struct LadderRow {
 };
 struct Ladder {
   std::string machine, date;
+  std::string screen_path;  // empty: not said, nor the fingerprint
+  Fingerprint screen_fingerprint;
   std::string training;       // what was trained, where it was
   double load = kNotDefined;  // of the machine when it began
   uint64_t samples = 0, batch = 0;
@@ -137,7 +142,7 @@ struct Run {
   std::vector<std::string> notes;  // what a reader of the report should know about the files
 
   bool is_finished() const { return status == "finished"; }
-  // A top-level setting of config.yaml that is one word or path; empty where there is none.
+  // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is none.
   std::string setting(const std::string& key) const;
   // The split that was used: from the evaluation, else from config.yaml; empty: not known.
   std::string split() const;

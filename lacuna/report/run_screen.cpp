@@ -10,6 +10,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text.h"
+#include "lacuna/report/measured_on.h"
 
 namespace lacuna::report {
 namespace {
@@ -134,21 +135,10 @@ bool has_measurements(const Samples& samples, const Run& run, const Predictions&
   return true;
 }
 
-// The parts of the run's fingerprint that the screen does not have. The edges of a shuffled graph
-// are the run's own.
-std::vector<std::string> differing_parts(const Run& run, const Screen& screen) {
-  auto parts = run.screen_fingerprint.differing_parts(screen.fingerprint());
-  if (run.is_shuffled())
-    std::erase_if(parts, [](const std::string& part) {
-      return part.starts_with("edges ") || part.starts_with("values ");
-    });
-  return parts;
-}
-
 // Says in what the screen differs from the one that the run was trained on.
 void compare(const Run& run, RunScreen& found) {
   const Screen& screen = found.facts->screen;
-  auto differing = differing_parts(run, screen);
+  auto differing = differing_parts(run, screen.fingerprint());
   found.has_same_samples = std::none_of(
       differing.begin(), differing.end(),
       [](const std::string& part) { return part == "genes" || part.starts_with("samples "); });

@@ -7,6 +7,7 @@
 #include "lacuna/core/text.h"
 #include "lacuna/load/rung.h"
 #include "lacuna/report/html.h"
+#include "lacuna/report/measured_on.h"
 #include "lacuna/report/page.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
@@ -94,6 +95,7 @@ std::string ladder_section(const Run& run) {
   const Ladder& ladder = *run.ladder;
   const ForestPlot plot = plot_of(ladder);
   std::string out = note(machine_of(ladder) + "; " + samples_of(ladder));
+  for (const std::string& sentence : differences(run, ladder)) out += paragraph(sentence);
   if (!ladder.training.empty()) out += note("Trained: " + ladder.training + ".");
   if (plot.rows.empty()) return out + note("The ladder has no rungs.");
   out += figure("Every rung, on a logarithmic scale", forest_plot(plot),

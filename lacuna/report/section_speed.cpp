@@ -5,6 +5,7 @@
 
 #include "lacuna/core/text.h"
 #include "lacuna/report/html.h"
+#include "lacuna/report/measured_on.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
 
@@ -62,6 +63,8 @@ std::string profile_section(const Run& run) {
   out += note(fmt::format("{}, batch {}, {} steps, {} ms of wall time a step.", profile.device,
                           with_commas(profile.batch), with_commas(profile.steps),
                           number(profile.wall_ms_per_step)));
+  if (!profile.machine.empty()) out += note(fmt::format("{}; {}.", profile.machine, profile.date));
+  for (const std::string& sentence : differences(run, profile)) out += paragraph(sentence);
   if (chart.rows.empty()) return out + note("The profile has no categories.");
   std::vector<std::string> head = {"", "CPU, ms a step", "share"};
   if (has_gpu) head.insert(head.end(), {"GPU, ms a step", "share"});

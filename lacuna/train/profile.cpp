@@ -1,6 +1,7 @@
 #include "lacuna/train/profile.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
@@ -9,8 +10,11 @@
 #include <deque>
 #include <map>
 
+#include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/threads.h"
+#include "lacuna/plan/machine.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/scope_timeline.h"
 #include "lacuna/train/session.h"
@@ -166,6 +170,13 @@ std::optional<double> recorded_time(Session& session, uint64_t steps) {
   return run.is_recorded() ? std::optional(ms) : std::nullopt;
 }
 
+std::string describe_machine(at::Device device) {
+  std::string from;
+  const auto gpu = device.is_cuda() ? probe_gpu(from) : std::nullopt;
+  return fmt::format("{} cores of {}, {} threads{}", available_threads(), cpu_name(),
+                     at::get_num_threads(), gpu ? ", " + gpu->name : "");
+}
+
 }  // namespace
 
 double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>& side) {
@@ -178,9 +189,15 @@ StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note) {
   Session session = open_session(config, note);
   if (session.config.train.batch == 0) find_batch(session, note);
+  make_paths_absolute(session.config);
   const at::Device device = session.device();
   StepProfile result;
   result.device = device.str();
+  result.machine = describe_machine(device);
+  result.date = utc_now();
+  result.config = to_yaml(session.config);
+  result.screen = session.config.screen.string();
+  result.fingerprint = session.fingerprint;
   result.steps = steps;
   result.batch = uint64_t(session.config.train.batch);
 
@@ -226,6 +243,10 @@ Json to_json(const StepProfile& profile) {
       {"format", "lacuna.profile"},
       {"version", 1},
       {"device", profile.device},
+      {"machine", profile.machine},
+      {"date", profile.date},
+      {"screen", {{"path", profile.screen}, {"fingerprint", profile.fingerprint.to_json()}}},
+      {"config", profile.config},
       {"steps", profile.steps},
       {"batch", profile.batch},
       {"wall_ms_per_step", profile.wall_ms},

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/store/directory.h"
+#include "lacuna/store/fingerprint.h"
 #include "lacuna/train/config.h"
 
 namespace lacuna {
@@ -41,6 +41,10 @@ struct ProfileCategory {
 
 struct StepProfile {
   std::string device;
+  std::string machine, date;  // "2 cores of AMD EPYC, 2 threads", "2026-11-15T12:58:28Z"
+  std::string config;         // YAML, every setting, paths absolute
+  std::string screen;         // where it lies
+  Fingerprint fingerprint;    // of genes, edges and features, as run.json has it
   uint64_t steps = 0, batch = 0;
   double wall_ms = 0;                     // a step
   std::optional<double> recorded_ms;      // a step, where it was recorded
@@ -57,7 +61,8 @@ double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>&
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note);
 
-// profile.json: {"format": "lacuna.profile", "version": 1, ...}
+// profile.json: {"format": "lacuna.profile", "version": 1, ...}, with the config and the screen that
+// it was measured on.
 Json to_json(const StepProfile& profile);
 // Writes profile.json and trace.json into a directory, which is made where it is not there.
 void write_profile(const fs::path& directory, const StepProfile& profile);

@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/info.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/load/mask_store.h"
+#include "lacuna/load/store_pages.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/screen/summary.h"
+#include "lacuna/store/directory_lock.h"
+#include "lacuna/store/lmdb.h"
 
 namespace lacuna::cli {
 namespace {
@@ -262,13 +267,61 @@ Json screen_json(const Screen& screen, const ScreenSummary& summary, bool checke
 
 // ---- stores
 
+// How many samples an unfinished store holds for good; nothing where it is being written to.
+std::optional<uint64_t> safe_samples(const fs::path& store) {
+  std::optional<DirectoryLock> lock;
+  try {
+    lock.emplace(store, DirectoryLock::Use::reading);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const fs::path data = store / StorePages::kData;
+  constexpr uint64_t kEmpty = 2 * 4096;  // the two pages that every LMDB begins with
+  return fs::exists(data) && fs::file_size(data) > kEmpty ? LmdbEnvironment(store).entries() : 0;
+}
+
+void run_unfinished_store(const Options& options) {
+  const Json whose = *DirectoryWriter::whose_unfinished(options.path);
+  const auto safe = safe_samples(options.path);
+  Json json = {{"format", MaskStoreContents::kFormat},
+               {"finished", false},
+               {"samples_there", safe ? Json(*safe) : Json(nullptr)}};
+  if (!whose.is_null()) json.update(whose);
+  if (options.json) return fmt::print("{}\n", json.dump(2));
+  fmt::print("{}: {}, unfinished: {}\n", options.path, MaskStoreContents::kFormat,
+             safe ? "`lacuna prepare` was interrupted; the same command goes on"
+                  : "`lacuna prepare` is at work on it");
+  if (whose.is_null()) return;
+  MaskStoreContents contents;
+  read_manifest(options.path, [&] { contents = MaskStoreContents::from_json(whose); });
+  fmt::print("masks of rung {} of samples {} to {}{}\n\n{}", disk_rung(contents.form),
+             with_commas(contents.begin), with_commas(contents.end - 1),
+             safe ? fmt::format("; {} are there", with_commas(*safe)) : "",
+             fingerprint_text(contents.fingerprint));
+}
+
+// "demo, fingerprint 0123456789abcdef": of what it was made, as far as it says so.
+std::string source_text(const Json& manifest) {
+  const Json made_by = manifest.value("made_by", Json());
+  if (!made_by.is_object() || !made_by.contains("sources")) return "";
+  std::string text;
+  for (const Json& source : made_by.at("sources"))
+    text += fmt::format("made of screen {}, fingerprint {}\n", source.value("path", "?"),
+                        source.value("fingerprint", "?"));
+  return text;
+}
+
 void run_store(const Options& options) {
   const Directory store =
       Directory::open(options.path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
   if (options.check)
     throw Error("{}: a store is checked against its screen: `lacuna verify {} --screen SCREEN`",
                 options.path, options.path);
-  if (options.json) return fmt::print("{}\n", store.manifest().dump(2));
+  if (options.json) {
+    Json json = store.manifest();
+    json["finished"] = true;
+    return fmt::print("{}\n", json.dump(2));
+  }
   MaskStoreContents contents;
   uint64_t bytes = 0;
   read_manifest(options.path, [&] {
@@ -276,11 +329,11 @@ void run_store(const Options& options) {
     bytes = store.bytes() + store.manifest().at("lmdb").at("bytes").get<uint64_t>();
   });
   const uint64_t samples = contents.end - contents.begin;
-  fmt::print("{}: {}, version {}, {}\n", options.path, MaskStoreContents::kFormat,
+  fmt::print("{}: {}, version {}, finished, {}\n", options.path, MaskStoreContents::kFormat,
              store.manifest().at("version").get<int>(), format_bytes(bytes));
-  fmt::print("masks of rung {} of samples {} to {}, {} a sample\n\n", disk_rung(contents.form),
+  fmt::print("masks of rung {} of samples {} to {}, {} a sample\n{}\n", disk_rung(contents.form),
              with_commas(contents.begin), with_commas(contents.end - 1),
-             format_bytes(bytes / std::max<uint64_t>(samples, 1)));
+             format_bytes(bytes / std::max<uint64_t>(samples, 1)), source_text(store.manifest()));
   Table rows = {{"mask", "elements"}};
   for (const auto& section : contents.sections)
     rows.push_back({section.name, with_commas(section.count)});
@@ -288,6 +341,17 @@ void run_store(const Options& options) {
 }
 
 void run(const Options& options) {
+  std::error_code unseen;  // said below, by who opens a directory
+  if (fs::exists(fs::path(options.path) / "run.json", unseen)) {
+    if (options.check)
+      throw UsageError(
+          "--check is for screens; {} is a run, whose checkpoints are checked whenever "
+          "they are read",
+          options.path);
+    return print_run_info(options.path, options.json);
+  }
+  if (DirectoryWriter::format_unfinished(options.path) == MaskStoreContents::kFormat)
+    return run_unfinished_store(options);
   if (Directory::format_of(options.path) == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;
   const Screen screen = Screen::open(options.path);
@@ -307,7 +371,7 @@ void run(const Options& options) {
 void add_info(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("info", "What a directory is and what it holds");
-  command->add_option("PATH", options->path, "A screen, or a store of masks")->required();
+  command->add_option("PATH", options->path, "A screen, a run, or a store of masks")->required();
   command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
   command->add_flag("--check", options->check,
                     "Read every byte against its checksum and every index against its range");
@@ -315,7 +379,8 @@ void add_info(CLI::App& app) {
       "Examples:\n"
       "  lacuna info demo\n"
       "  lacuna info demo --check\n"
-      "  lacuna info demo --json | jq .samples.count");
+      "  lacuna info demo --json | jq .samples.count\n"
+      "  lacuna info runs/demo");
   command->callback([options] { run(*options); });
 }
 

@@ -112,7 +112,11 @@ def test_records_are_those_of_numpy(tmp_path, form):
     assert manifest["format"] == "lacuna.store" and manifest["rung"] == f"disk:{form}"
     assert not (store / "manifest.partial.json").exists() and not (store / "lock.mdb").exists()
     assert "no fault" in succeed("verify", store, "--screen", screen, "--all")
-    assert f"disk:{form}" in succeed("info", store)
+    said = succeed("info", store)
+    assert f"disk:{form}" in said and "finished" in said and "samples 50 to 119" in said
+    fingerprint = json.loads(succeed("info", screen, "--json"))["fingerprint"]["value"]
+    assert f"made of screen {screen}, fingerprint {fingerprint}" in said
+    assert json.loads(succeed("info", store, "--json"))["finished"]
 
 
 def data_bytes(store):
@@ -181,6 +185,11 @@ def test_a_signal_stops_it_between_transactions(tmp_path, number):
     assert 0 < there < 20000 and not (store / "manifest.json").exists()
     assert preparing.output == f"stopped after {there:,} samples; the same command without --again goes on\n"
     assert preparing.errors == ""
+    said = succeed("info", store)
+    assert "unfinished: `lacuna prepare` was interrupted" in said
+    assert f"rung disk:u8 of samples 0 to 19,999; {there:,} are there" in said
+    about = json.loads(succeed("info", store, "--json"))
+    assert (about["finished"], about["samples_there"], about["rung"]) == (False, there, "disk:u8")
     more = there + 100
     words = succeed(*prepare(screen, store, "u8", "--samples", f"0:{more}"))
     assert "; 100 written in " in words and f", {there:,} were there" in words
@@ -197,6 +206,8 @@ def test_a_store_that_is_being_written_is_not_called_interrupted(tmp_path):
         assert not (store / "manifest.json").exists(), "it ended before it was held"
         message = fail("verify", store, "--screen", screen)
         assert "in use by another program that writes to it" in message and "interrupted" not in message
+        said = succeed("info", store)
+        assert "`lacuna prepare` is at work on it" in said and "interrupted" not in said
     finally:
         preparing.process.send_signal(signal.SIGCONT)
     assert preparing.end(signal.SIGKILL) == -signal.SIGKILL

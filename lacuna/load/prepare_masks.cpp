@@ -273,14 +273,15 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   }
   DirectoryWriter directory(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,
                             contents_until(end).to_json(), DirectoryWriter::Leftover::keep);
-  const StorePages pages = StorePages::measure(out);
-  directory.add_array(StorePages::kFile, pages.array());
+  const auto pages = StorePages::measure(out, options.stop);
+  if (!pages) return {begin, end, end - first, fs::file_size(out / StorePages::kData), true};
+  directory.add_array(StorePages::kFile, pages->array());
   Json manifest = contents_until(end).to_json();
-  manifest["lmdb"] = pages.to_json();
+  manifest["lmdb"] = pages->to_json();
   manifest["made_by"] = options.made_by;
   manifest["xxh3"] = hex(hash64(manifest.dump()));
   directory.commit(manifest);
-  return {begin, end, end - first, directory.bytes() + pages.file_bytes()};
+  return {begin, end, end - first, directory.bytes() + pages->file_bytes()};
 }
 
 }  // namespace lacuna

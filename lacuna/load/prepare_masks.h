@@ -24,7 +24,8 @@ struct PrepareOptions {
   GeneReactionView view = GeneReactionView::gene;
   std::optional<uint64_t> free_bytes = {};  // to count on; not set: what the disk has free
   Json made_by = Json::object();            // see Directory
-  // Looked at between transactions; true: ends there, and leaves the store unfinished.
+  // Looked at between transactions, and while checksums are taken behind the last; true: ends there,
+  // and leaves the store unfinished.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -32,7 +33,7 @@ struct PrepareResult {
   uint64_t begin, end;      // samples the store holds
   uint64_t written;         // of them by this call; the others were there
   uint64_t bytes;           // on disk
-  bool is_stopped = false;  // before the last sample, by PrepareOptions::stop
+  bool is_stopped = false;  // by PrepareOptions::stop; with all samples there the checksums lack
 };
 
 // Throws Error before anything is written when the disk lacks 1.2 times what is needed, `out` is

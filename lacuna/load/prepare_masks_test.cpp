@@ -86,6 +86,33 @@ TEST(PrepareMasks, StopsBetweenTransactions) {
   expect_masks(screen, MaskStore::open(path, screen), 0, 40'000);
 }
 
+// Asks for a stop when the last sample is written.
+class LateProgress : public Progress {
+ public:
+  void begin(std::string_view, uint64_t, std::string_view) override {}
+  void advance(uint64_t) override {}
+  void end() override { stop = true; }
+  std::atomic<bool> stop = false;
+};
+
+TEST(PrepareMasks, StopsWhileChecksumsAreTaken) {
+  const StoreScreens f(300);
+  const Screen screen = f.write("screen", 300);
+  for (const MaskForm form : {MaskForm::bf16, MaskForm::positions}) {
+    const fs::path path = f.directory / fmt::format("store-{}", name(form));
+    LateProgress progress;
+    const PrepareResult stopped =
+        prepare_masks(screen, form, path, {.stop = &progress.stop}, progress);
+    EXPECT_TRUE(stopped.is_stopped);
+    EXPECT_EQ(stopped.written, 300u);
+    EXPECT_ERROR(MaskStore::open(path, screen), "unfinished");
+    const PrepareResult rest = prepare_masks(screen, form, path, {});
+    EXPECT_FALSE(rest.is_stopped);
+    EXPECT_EQ(rest.written, 0u);
+    expect_masks(screen, MaskStore::open(path, screen), 0, 300);
+  }
+}
+
 TEST(PrepareMasks, AddsSamplesThatTheScreenHasGained) {
   const StoreScreens f;
   SCOPED_TRACE(f.seed);

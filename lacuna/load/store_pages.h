@@ -6,7 +6,9 @@
 // checksums are kept in pages.npy, so that damage is seen before LMDB meets it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,11 @@ class StorePages {
   static constexpr const char* kData = "data.mdb";
   static constexpr const char* kFile = "pages.npy";
 
-  // Of the LMDB in a directory, by walking through it; it must be whole.
-  static StorePages measure(const fs::path& directory);
+  // Of the LMDB in a directory, by walking through it; it must be whole. Where values are small every
+  // page is one of the tree, and all of the file is read: `stop` is looked at meanwhile, and where it
+  // turns true the result is nothing.
+  static std::optional<StorePages> measure(const fs::path& directory,
+                                           const std::atomic<bool>* stop = nullptr);
   // As a finished store has them written down.
   static StorePages of(const Directory& store);
 

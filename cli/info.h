@@ -1,0 +1,11 @@
+// Parts of `lacuna info` (cli/info.cpp) that have files of their own.
+#pragma once
+
+#include "lacuna/core/file.h"
+
+namespace lacuna::cli {
+
+// What the run in this directory is, how far it came and what it holds; reads what the report reads.
+void print_run_info(const fs::path& path, bool json);
+
+}  // namespace lacuna::cli

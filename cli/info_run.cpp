@@ -1,0 +1,183 @@
+// lacuna info RUN: what a run is and how far it came.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/info.h"
+#include "cli/terminal.h"
+#include "lacuna/report/run_files.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::cli {
+namespace {
+
+using report::EpochLine;
+using report::Run;
+using Table = std::vector<std::vector<std::string>>;
+
+// Whether a process trains it just now, as far as the file system has locks.
+bool is_being_trained(const fs::path& run) {
+  const int file = ::open((run / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool is_held = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(file);
+  return is_held;
+}
+
+uint64_t epochs_done(const Run& run) {
+  return run.epochs.empty() ? 0 : run.epochs.back().epoch + 1;
+}
+
+uint64_t steps_done(const Run& run) {
+  return std::max(run.steps.empty() ? 0 : run.steps.back().step,
+                  run.epochs.empty() ? 0 : run.epochs.back().step);
+}
+
+// "finished", "stopped", "failed", "running", "killed": what run.json says, but a run that says it
+// is running while nobody trains it was killed.
+std::string state_of(const Run& run) {
+  return run.status == "running" && !is_being_trained(run.path) ? "killed" : run.status;
+}
+
+std::string state_words(const Run& run) {
+  const std::string state = state_of(run), epochs = run.setting("train.epochs");
+  std::string words =
+      fmt::format("{}; {}{} epochs, {} steps", state, epochs_done(run),
+                  epochs.empty() ? "" : " of " + epochs, with_commas(steps_done(run)));
+  if (!run.message.empty()) words += "; it said: " + run.message;
+  if (state == "stopped" || state == "killed" || state == "failed")
+    words += fmt::format("; `lacuna train --resume --out {}` goes on", run.path.string());
+  return words;
+}
+
+// The mean over the labels that have one, as the checkpoint best_pearson is chosen; NaN: none has.
+double mean_pearson(const EpochLine& epoch) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& label : epoch.validation) {
+    const double pearson = label.metrics.pearson.value;
+    if (!std::isfinite(pearson)) continue;
+    sum += pearson;
+    ++count;
+  }
+  return count == 0 ? report::kNotDefined : sum / count;
+}
+
+const EpochLine* best_epoch(const Run& run) {
+  const EpochLine* best = nullptr;
+  for (const EpochLine& epoch : run.epochs)
+    if (const double pearson = mean_pearson(epoch);
+        std::isfinite(pearson) && (!best || pearson > mean_pearson(*best)))
+      best = &epoch;
+  return best;
+}
+
+std::string evaluation_words(const Run& run) {
+  const report::PartEvaluation* part = run.main_part();
+  if (!part) return "not evaluated";
+  const auto pearson = [](double value) {
+    return std::isfinite(value) ? fmt::format("{:.3f}", value) : std::string("not defined");
+  };
+  std::string words = fmt::format("checkpoint {}", run.evaluation->checkpoint);
+  for (const auto& label : part->labels) {
+    words += fmt::format("; {} Pearson of {} {}", part->part, label.label,
+                         pearson(label.model.pearson.value));
+    if (const auto* baseline = report::best_baseline(label))
+      words += fmt::format(" (best baseline, {}: {})", baseline->name,
+                           pearson(baseline->metrics.pearson.value));
+  }
+  return words;
+}
+
+// Bytes by name, of folders with all that lies in them.
+std::map<std::string, uint64_t> files_of(const fs::path& run) {
+  std::map<std::string, uint64_t> files;
+  for (const auto& entry : fs::recursive_directory_iterator(run)) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path inside = entry.path().lexically_relative(run);
+    const bool is_deep = inside.has_parent_path();
+    files[inside.begin()->string() + (is_deep ? "/" : "")] += entry.file_size();
+  }
+  return files;
+}
+
+std::string text_of(const Run& run) {
+  Table rows;
+  const auto add = [&](const char* what, const std::string& words) {
+    if (!words.empty()) rows.push_back({what, words});
+  };
+  add("state", state_words(run));
+  add("screen",
+      fmt::format("{}{}", run.screen_path,
+                  run.samples > 0 ? fmt::format(" ({} genes, {} samples)", with_commas(run.genes),
+                                                with_commas(run.samples))
+                                  : ""));
+  add("split", run.split());
+  add("graph", run.is_shuffled() ? "shuffled" : "");
+  add("model",
+      fmt::format(
+          "{}{}", run.setting("model.name"),
+          run.parameters > 0 ? fmt::format(", {} parameters", with_commas(run.parameters)) : ""));
+  if (const EpochLine* best = best_epoch(run))
+    add("best",
+        fmt::format("validation Pearson {:.3f}{} in epoch {}", mean_pearson(*best),
+                    best->validation.size() > 1 ? " (mean over labels)" : "", best->epoch + 1));
+  add("evaluation", evaluation_words(run));
+  add("device", run.device);
+  add("started", run.started);
+  add("ended", run.ended);
+  add("versions", run.lacuna_version.empty()
+                      ? ""
+                      : fmt::format("lacuna {}, torch {}", run.lacuna_version, run.torch_version));
+  add("made by", run.command);
+  for (const std::string& note : run.notes) add("note", note);
+  Table files = {{"file", "bytes"}};
+  for (const auto& [name, bytes] : files_of(run.path)) files.push_back({name, format_bytes(bytes)});
+  return fmt::format("{}: a run\n{}\n{}", run.path.string(), format_table(rows),
+                     format_table(files, {1}));
+}
+
+Json json_of(const Run& run) {
+  Json json = {{"path", run.path.string()},
+               {"format", "lacuna.run"},
+               {"state", state_of(run)},
+               {"message", run.message},
+               {"epochs", epochs_done(run)},
+               {"steps", steps_done(run)},
+               {"screen",
+                {{"path", run.screen_path},
+                 {"samples", run.samples},
+                 {"genes", run.genes},
+                 {"fingerprint", run.screen_fingerprint.to_json()}}},
+               {"split", run.split()},
+               {"model", run.setting("model.name")},
+               {"parameters", run.parameters},
+               {"best", nullptr},
+               {"evaluated", run.evaluation.has_value()},
+               {"device", run.device},
+               {"command", run.command}};
+  if (const EpochLine* best = best_epoch(run))
+    json["best"] = {{"epoch", best->epoch}, {"validation_pearson", mean_pearson(*best)}};
+  for (const auto& [name, bytes] : files_of(run.path)) json["files"][name] = bytes;
+  return json;
+}
+
+}  // namespace
+
+void print_run_info(const fs::path& path, bool json) {
+  const Run run = report::read_run(path);
+  if (json)
+    fmt::print("{}\n", json_of(run).dump(2));
+  else
+    fmt::print("{}", text_of(run));
+}
+
+}  // namespace lacuna::cli

@@ -113,6 +113,14 @@ def test_pairs_are_predicted_as_listed(folder, run, genes, pairs):
     assert arrays["predictions"][:50] == pytest.approx(pairs[1][chosen], rel=1e-6, abs=1e-6)
 
 
+def test_what_it_wrote_is_a_list_of_samples(folder, run, genes):
+    (folder / "few.txt").write_text("\n".join([" ".join(genes[:3]), "-", genes[5], " ".join(genes[7:9])]))
+    succeed("predict", run, "--samples", folder / "few.txt", "--out", folder / "first.csv")
+    succeed("predict", run, "--samples", folder / "first.csv", "--out", folder / "second.csv")
+    assert len(read_csv(folder / "first.csv")[0]) == 4
+    assert (folder / "second.csv").read_text() == (folder / "first.csv").read_text()
+
+
 @pytest.mark.parametrize("lowest", [False, True])
 def test_top_is_a_sort_of_all(folder, run, pairs, lowest):
     words = succeed("predict", run, "--all-pairs", "--top", 25, *(["--lowest"] if lowest else []),

@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kMore =
     R"(Which samples, one of:
   --samples FILE              a line a sample: gene names with commas, tabs or spaces between them;
-                              '-' alone is the wild type, '#' begins a comment
+                              '-' alone is the wild type, '#' begins a comment; or a .csv that
+                              this command wrote, whose labels are passed over
   --all-pairs                 every pair of genes
   --all-triples-with A[,B]    every triple that removes gene A, or both A and B
 

@@ -7,9 +7,12 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/nearest.h"
+#include "lacuna/screen/table.h"
 
 namespace lacuna {
 namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Some genes that every sample removes, and one or two of the others.
 class Combinations : public Candidates {
@@ -47,9 +50,6 @@ class Combinations : public Candidates {
 class ListedSamples : public Candidates {
  public:
   ListedSamples(const fs::path& path, const Names& names) : path_(path), names_(names) {
-    if (fs::exists(path) && !fs::is_regular_file(path))
-      throw Error("{}: not a regular file; it is read twice, so write the samples into one",
-                  path.string());
     open();
     std::vector<uint32_t> genes;
     while (next(genes)) {
@@ -80,7 +80,7 @@ class ListedSamples : public Candidates {
   bool read_line(std::vector<uint32_t>& genes) {
     genes.clear();
     std::string_view rest = text_;
-    if (line_ == 1 && rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // byte order mark
+    if (line_ == 1 && rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
     bool is_wild_type = false, is_sample = false;
     while (const auto word = next_word(rest)) {
       is_sample = true;
@@ -116,6 +116,68 @@ class ListedSamples : public Candidates {
   uint64_t line_ = 0;
 };
 
+// What stands behind gene_1 in a head that begins so; nothing for another line.
+std::optional<char> separator_behind_gene_1(std::string_view line) {
+  for (const std::string_view word : {"gene_1", "\"gene_1\""}) {
+    if (!line.starts_with(word)) continue;
+    const std::string_view rest = line.substr(word.size());
+    if (rest.empty() || rest == "\r") return ',';
+    if (rest.front() == ',' || rest.front() == '\t') return rest.front();
+  }
+  return {};
+}
+
+class TableOfSamples : public Candidates {
+ public:
+  TableOfSamples(const fs::path& path, char separator, const Names& names)
+      : source_({path, separator}), names_(names) {
+    open();
+    while (columns_ < table_->header().size() &&
+           table_->header()[columns_] == fmt::format("gene_{}", columns_ + 1))
+      ++columns_;
+    std::vector<uint32_t> genes;
+    while (next(genes)) {
+      ++size_;
+      widest_ = std::max(widest_, uint32_t(genes.size()));
+    }
+    if (size_ == 0) throw Error("{}: no samples behind its head; write one a line", path.string());
+    open();
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    genes.clear();
+    if (!table_->next()) return false;
+    for (size_t column = 0; column < columns_; ++column) {
+      const std::string_view cell = trimmed(table_->cells()[column]);
+      if (cell.empty()) continue;
+      const uint32_t gene = find_gene(names_, cell, table_->where());
+      if (std::find(genes.begin(), genes.end(), gene) == genes.end()) genes.push_back(gene);
+    }
+    return true;
+  }
+
+ private:
+  void open() { table_ = std::make_unique<TableReader>(source_); }
+
+  TableSource source_;
+  const Names& names_;
+  std::unique_ptr<TableReader> table_;
+  size_t columns_ = 0;  // gene_1 to gene_<columns_>, the first ones
+};
+
+void check_regular(const fs::path& path) {
+  if (fs::exists(path) && !fs::is_regular_file(path))
+    throw Error("{}: not a regular file; it is read twice, so write the samples into one",
+                path.string());
+}
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line.starts_with(kByteOrderMark) ? line.substr(kByteOrderMark.size()) : line;
+}
+
 }  // namespace
 
 std::unique_ptr<Candidates> all_pairs(uint32_t gene_count) {
@@ -131,6 +193,10 @@ std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, ui
 }
 
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names) {
+  check_regular(file);
+  const auto separator =
+      names.find("gene_1") ? std::nullopt : separator_behind_gene_1(first_line(file));
+  if (separator) return std::make_unique<TableOfSamples>(file, *separator, names);
   return std::make_unique<ListedSamples>(file, names);
 }
 

@@ -45,6 +45,11 @@ std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, ui
 // empty lines, and what follows a '#' that begins a word, are passed over. The file is read twice:
 // here, so that what is wrong shows before any work, then sample by sample. Throws Error with file
 // and line for a name that is no gene's, with the nearest one. `names` must outlive the candidates.
+//
+// A file whose first line begins with gene_1, where no gene is called so, is a table with a head, as
+// train/prediction_file.h writes it (screen/table.h; commas or tabs): its columns gene_1, gene_2, ...
+// name the genes, empty cells none, so that a row without any is the wild type; other columns are
+// passed over.
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names);
 
 // The gene of this name; throws Error with the nearest name. `where` begins the message: "file:12".

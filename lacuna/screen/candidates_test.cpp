@@ -80,6 +80,27 @@ TEST(Candidates, ListedInAFile) {
   EXPECT_EQ(read("\xef\xbb\xbfHO\n"), (Samples{{3}}));
 }
 
+TEST(Candidates, ATableWithAHead) {
+  EXPECT_EQ(read("gene_1,gene_2,gene_3,fitness\n"
+                 "YAL001C,HO,,0.5\n"
+                 ",,,-1\n"
+                 "HO,HO,\"YBR001C\",nan\n"),
+            (Samples{{0, 3}, {}, {3, 2}}));
+  EXPECT_EQ(read("\xef\xbb\xbf\"gene_1\",\"a, b\"\r\nHO,1\r\n"), (Samples{{3}}));
+  EXPECT_EQ(read("gene_1\tx\tgene_2\nHO\tYAL001C\tYAL002W\n"), (Samples{{3}}));  // x ends them
+  EXPECT_EQ(read("gene_1\nHO\n"), (Samples{{3}}));
+  EXPECT_NE(error_in("gene_1,fitness\nHO,1\nOH,1\n").find(":3: there is no gene 'OH'"),
+            std::string::npos);
+  EXPECT_NE(error_in("gene_1,fitness\n").find("no samples behind its head"), std::string::npos);
+  EXPECT_NE(error_in("gene_1,fitness\nHO\n").find("samples.csv:2"), std::string::npos);
+  EXPECT_NE(error_in("gene_12,HO\n").find("no gene 'gene_12'"), std::string::npos);
+  // Where a gene is called so, the line is a sample.
+  const TemporaryDirectory folder;
+  const Names called({"gene_1", "gene_2"});
+  write_file(folder / "samples.csv", "gene_1,gene_2\ngene_2\n");
+  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", called)), (Samples{{0, 1}, {1}}));
+}
+
 TEST(Candidates, MistakesAreNamedWithTheirLine) {
   EXPECT_EQ(error_in("HO\n\nyal02w HO\n").substr(error_in("x").find("samples.csv")),
             "samples.csv:3: there is no gene 'yal02w'; did you mean 'YAL002W'?");

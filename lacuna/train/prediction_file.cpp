@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -15,6 +16,7 @@ class CsvFile : public PredictionFile {
  public:
   CsvFile(const fs::path& path, PredictionLayout layout)
       : path_(path), temporary_(path.string() + ".tmp"), layout_(std::move(layout)) {
+    layout_.widest = std::max(layout_.widest, 1u);  // of the wild type alone, too
     file_ = std::make_unique<FileWriter>(temporary_);
     for (uint32_t i = 1; i <= layout_.widest; ++i) add_cell(fmt::format("gene_{}", i));
     for (const std::string& label : layout_.labels) add_cell(quoted(label));

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lacuna/core/testing.h"
+#include "lacuna/screen/candidates.h"
 
 namespace lacuna {
 namespace {
@@ -29,6 +31,23 @@ TEST(PredictionFile, Csv) {
             "\"B,\"\"1\"\"\",,1e-20,0.33333334\n"
             ",,nan,1024.5\n");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(PredictionFile, ACsvIsAListOfItsSamples) {
+  const TemporaryDirectory folder;
+  const std::vector<std::vector<uint32_t>> samples = {{2, 0}, {}, {1}, {0, 1, 2}};
+  const auto reads_back = [&](std::span<const std::vector<uint32_t>> some, uint32_t widest) {
+    const auto file =
+        create_prediction_file(folder / "p.csv", {genes(), {"a,b"}, some.size(), widest});
+    for (const auto& sample : some) file->add(sample, std::vector<float>{0.5f});
+    file->close();
+    const auto read = listed_samples(folder / "p.csv", genes());
+    std::vector<std::vector<uint32_t>> found(read->size());
+    for (auto& sample : found) EXPECT_TRUE(read->next(sample));
+    EXPECT_TRUE(std::ranges::equal(found, some));
+  };
+  reads_back(samples, 3);
+  reads_back({{samples[1]}}, 0);  // the wild type alone
 }
 
 TEST(PredictionFile, NothingIsLeftWithoutClose) {

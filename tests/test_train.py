@@ -512,7 +512,7 @@ def test_patience(folder):
 def test_a_split_that_was_drawn_anew_is_said(folder):
     draw = ("split", folder / "screen", "--name", "again", "--by", "random", "--seed")
     succeed(*draw, 1)
-    run = train(folder, folder / "again", split="again", train__epochs=1)
+    run = train(folder, folder / "drawn-anew", split="again", train__epochs=1)
     said = "split 'again' of"
     assert said not in lacuna("evaluate", run).stderr
     succeed("split", folder / "screen", "--name", "again", "--remove")

@@ -123,6 +123,9 @@ MetabolismOptions metabolism(TableSpec reactions, TableSpec stoichiometry) {
 FeatureOptions features(TableSpec spec) {
   FeatureOptions options;
   options.name = spec.required_name("--features esm2=embeddings.npy");
+  const std::string missing = spec.take("missing");
+  if (!missing.empty()) options.missing = parse_number(missing);
+  if (!missing.empty() && !options.missing) spec.refuse("missing", "is a number or nan");
   if (fs::path(spec.path()).extension() == ".npy") {
     options.source = {spec.path(), {}};
     spec.finish();
@@ -132,9 +135,6 @@ FeatureOptions features(TableSpec spec) {
   options.names = spec.take_names();
   options.gene_column = spec.take("gene", "gene");
   options.columns = spec.take_list("columns");
-  const std::string missing = spec.take("missing");
-  if (!missing.empty()) options.missing = parse_number(missing);
-  if (!missing.empty() && !options.missing) spec.refuse("missing", "is a number or nan");
   spec.finish();
   return options;
 }

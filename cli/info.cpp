@@ -293,7 +293,8 @@ void run_unfinished_store(const Options& options) {
                   : "`lacuna prepare` is at work on it");
   if (whose.is_null()) return;
   MaskStoreContents contents;
-  read_manifest(options.path, [&] { contents = MaskStoreContents::from_json(whose); });
+  read_manifest(options.path,
+                [&] { contents = MaskStoreContents::from_json(whose, options.path); });
   fmt::print("masks of rung {} of samples {} to {}{}\n\n{}", disk_rung(contents.form),
              with_commas(contents.begin), with_commas(contents.end - 1),
              safe ? fmt::format("; {} are there", with_commas(*safe)) : "",
@@ -325,7 +326,7 @@ void run_store(const Options& options) {
   MaskStoreContents contents;
   uint64_t bytes = 0;
   read_manifest(options.path, [&] {
-    contents = MaskStoreContents::from_json(store.manifest());
+    contents = MaskStoreContents::from_json(store.manifest(), options.path);
     bytes = store.bytes() + store.manifest().at("lmdb").at("bytes").get<uint64_t>();
   });
   const uint64_t samples = contents.end - contents.begin;

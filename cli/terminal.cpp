@@ -19,14 +19,6 @@ std::string& stored_command_line() {
 
 char** stored_command_words = nullptr;
 
-std::string quoted(std::string_view word) {
-  const bool plain = !word.empty() && word.find_first_of(" \t\n'\"\\$*?;&|<>()") == word.npos;
-  if (plain) return std::string(word);
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 }  // namespace
 
 TerminalProgress::TerminalProgress() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
@@ -39,9 +31,9 @@ void TerminalProgress::begin(std::string_view task, uint64_t total, std::string_
 }
 
 void TerminalProgress::advance(uint64_t done) {
-  if (!is_terminal_) return;
   const auto now = Clock::now();
-  if (now - start_ < kQuietTime || now - last_ < kRefresh) return;
+  if (is_terminal_ ? now - start_ < kQuietTime || now - last_ < kRefresh : now - last_ < kLineEvery)
+    return;
   last_ = now;
   show(done, now);
 }
@@ -56,9 +48,12 @@ void TerminalProgress::show(uint64_t done, Clock::time_point now) {
   line += fmt::format(" {}, {} a second", unit_, format_rate(rate));
   if (total_ > done && rate > 0)
     line += fmt::format(", {} left", format_duration(double(total_ - done) / rate));
-  fmt::print(stderr, "\r\033[K{}", line);
+  if (is_terminal_)
+    fmt::print(stderr, "\r\033[K{}", line);
+  else
+    fmt::print(stderr, "{}\n", line);
   std::fflush(stderr);
-  shown_ = true;
+  shown_ = is_terminal_;
 }
 
 void TerminalProgress::clear() {
@@ -97,7 +92,7 @@ void remember_command_line(int argc, char** argv) {
   stored_command_words = argv;
   std::string& text = stored_command_line();
   text = "lacuna";
-  for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
+  for (int i = 1; i < argc; ++i) text += " " + shell_word(argv[i]);
 }
 
 }  // namespace lacuna::cli

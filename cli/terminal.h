@@ -12,8 +12,11 @@
 
 namespace lacuna::cli {
 
+// Between two lines of progress where they go into a file: they stay, so there are few of them.
+constexpr auto kLineEvery = std::chrono::minutes(1);
+
 // Shows work that takes over two seconds as one line on stderr, rewritten in place, with rate and
-// time left. Silent when stderr is not a terminal.
+// time left. Where stderr is not a terminal a line stays, and one comes every minute.
 class TerminalProgress : public Progress {
  public:
   TerminalProgress();

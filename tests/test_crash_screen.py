@@ -56,6 +56,22 @@ def test_killed_writers_leave_nothing_that_reads_as_a_screen(tmp_path, seed):
     assert "unfinished" in states
 
 
+def test_a_second_writer_is_told_who_the_first_is(tmp_path):
+    path = tmp_path / "screen"
+    first = Started("generate", "screen", path, "--size", "small", "--samples", 300000, "--seed", 1)
+    assert first.wait_for(lambda: files_in(path) > 1)
+    first.process.send_signal(signal.SIGSTOP)  # it holds still, and its lock
+    try:
+        assert not (path / "manifest.json").exists(), "it ended before it was held"
+        words = fail("generate", "screen", path, "--size", "tiny", "--samples", 100)
+        assert f"{path}: in use by another program" in words
+        assert f"process {first.process.pid} on " in words and "--samples 300000 --seed 1); wait until" in words
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    assert first.process.wait(280) == 0
+    assert json.loads(succeed("info", path, "--json", "--check"))["samples"]["count"] == 300000
+
+
 def test_killed_splits_leave_the_screen_whole(tmp_path, seed):
     """Killed as soon as a file of the new split is seen, or any time before."""
     path = tmp_path / "screen"

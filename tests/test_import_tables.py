@@ -209,6 +209,22 @@ def test_features(folder):
     assert "f.npy: 3 rows" in error(*SAMPLES, "--features", "f=f.npy")
 
 
+def test_features_of_an_array_are_looked_at_like_those_of_a_table(folder):
+    features = ["--features", "f=f.npy"]
+    np.save("f.npy", np.array([[1, 2], [3, np.nan], [5, 6], [7, 8]]))
+    assert "f.npy: gene 'b' has no feature 'f'; say missing=NUMBER" in error(*SAMPLES, *features)
+    out = make(*SAMPLES, "--features", "f=f.npy,missing=-1")
+    assert np.load(out / "nodes/gene.f.npy").tolist() == [[1, 2], [3, -1], [5, 6], [7, 8]]
+    assert count(out, "f.npy", "genes with a missing feature") == 1
+    for large in [1e300, -1e39, np.inf]:
+        np.save("f.npy", np.array([1, 2, large, 4]))
+        assert f"f.npy: row 2: {large:g} is too large for f32" in error(*SAMPLES, *features)
+        out = make(*SAMPLES, "--features", "f=f.npy,missing=nan", "--non-numbers", "missing")
+        np.testing.assert_array_equal(np.load(out / "nodes/gene.f.npy"), np.array([[1], [2], [np.nan], [4]]))
+    np.save("f.npy", np.zeros((4, 0)))
+    assert "f.npy: rows of no numbers" in error(*SAMPLES, *features)
+
+
 def test_metabolism(folder):
     write("r.tsv", "reaction\trule\tlb\nR1\t(a and b) or C\t-1\nR2\t\t0\nR3\td\t0\n")
     write("m.tsv", "metabolite\treaction\tcoefficient\nx\tR1\t-1\ny\tR1\t2\nx\tR3\t1\n")

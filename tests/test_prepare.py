@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import subprocess
 import time
 
 import numpy as np
@@ -213,6 +215,56 @@ def test_a_store_that_is_being_written_is_not_called_interrupted(tmp_path):
     assert preparing.end(signal.SIGKILL) == -signal.SIGKILL
     if not (store / "manifest.json").exists():
         assert "interrupted" in fail("verify", store, "--screen", screen)
+
+
+QUICK_CLOCK = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec* out) {
+  static int (*real)(clockid_t, struct timespec*);
+  if (!real) real = (int (*)(clockid_t, struct timespec*))dlsym(RTLD_NEXT, "clock_gettime");
+  int result = real(id, out);
+  if (id != CLOCK_MONOTONIC) return result;
+  static time_t start;
+  if (!start) start = out->tv_sec;
+  long long passed = (out->tv_sec - start) * 1000000000LL + out->tv_nsec;
+  passed *= 10000;
+  out->tv_sec = start + passed / 1000000000LL;
+  out->tv_nsec = passed % 1000000000LL;
+  return result;
+}
+"""
+
+
+def test_a_batch_job_hears_a_line_a_minute(tmp_path):
+    """Where stderr is no terminal. The program's clock is made to run quickly: its minute is 6 ms."""
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    (tmp_path / "clock.c").write_text(QUICK_CLOCK)
+    library = tmp_path / "clock.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)
+    screen = generate(tmp_path / "screen", 4000)  # 240 MB of u8: 4 transactions
+    quick = {**os.environ, "LD_PRELOAD": str(library)}
+    done = lacuna(*prepare(screen, tmp_path / "store"), env=quick)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert lines and all(re.fullmatch(r"preparing: [\d,]+ of 4,000 samples, .+ a second(, .+ left)?", line) for line in lines)
+    assert len(lines) <= 4 and "\r" not in done.stderr
+    assert lacuna(*prepare(screen, tmp_path / "again")).stderr == ""
+
+
+def test_again_leaves_alone_what_somebody_else_put_there(tmp_path):
+    screen = generate(tmp_path / "screen", 50)
+    store = tmp_path / "my store"
+    succeed(*prepare(screen, store))
+    (store / "sub").mkdir()
+    (store / "sub/notes.txt").write_text("why")
+    words = fail(*prepare(screen, store, "bits", "--again"))
+    assert "holds sub, which is not part of a lacuna.store" in words and "move it away" in words
+    assert (store / "sub/notes.txt").read_text() == "why"
+    assert "no fault" in succeed("verify", store, "--screen", screen)
+    # A command in a message can be copied.
+    assert f"--out '{store}'" in fail(*prepare(screen, store, "bits"))
 
 
 def test_samples_added_later(tmp_path):

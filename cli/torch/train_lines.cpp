@@ -13,8 +13,6 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-";
 }
 
-constexpr auto kQuiet = std::chrono::minutes(1);  // between two lines, where nobody sees one move
-
 std::string speed(const TrainProgress& p) {
   if (!std::isfinite(p.samples_per_s)) return "";
   return fmt::format("  {} samples/s  {} left", format_rate(p.samples_per_s),
@@ -51,8 +49,8 @@ void TrainLines::step(const TrainProgress& p) {
       double(p.epoch) + double(p.sample) / double(std::max<uint64_t>(p.samples, 1));
   const std::string line = fmt::format("epoch {:.2f}/{}  loss {}  validation Pearson {}{}", share,
                                        p.epochs, number(p.loss), number(p.best_pearson), speed(p));
-  if (!is_terminal_) {  // a line in a file stays: few of them
-    if (Clock::now() - printed_ > kQuiet) print(line);
+  if (!is_terminal_) {
+    if (Clock::now() - printed_ > kLineEvery) print(line);
     return;
   }
   clear_line();

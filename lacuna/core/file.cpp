@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -59,17 +60,17 @@ FileWriter::~FileWriter() {
 
 void FileWriter::write(std::span<const std::byte> bytes) {
   LACUNA_ASSERT(fd_ >= 0);
-  size_ += bytes.size();
   if (buffer_.size() + bytes.size() > kBufferBytes) flush();
-  if (bytes.size() >= kBufferBytes) return write_fully(bytes.data(), bytes.size());
-  buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (bytes.size() >= kBufferBytes)
+    write_at(fd_, bytes, size_, path_);
+  else
+    buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  size_ += bytes.size();
 }
 
 void FileWriter::write_at_start(std::span<const std::byte> bytes) {
   flush();
-  const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), 0);
-  if (written < 0) throw_errno(path_.string(), "cannot write");
-  LACUNA_ASSERT(size_t(written) == bytes.size());
+  write_at(fd_, bytes, 0, path_);
 }
 
 void FileWriter::close() {
@@ -79,17 +80,33 @@ void FileWriter::close() {
 }
 
 void FileWriter::flush() {
-  write_fully(reinterpret_cast<const std::byte*>(buffer_.data()), buffer_.size());
+  write_at(fd_, std::as_bytes(std::span(buffer_)), size_ - buffer_.size(), path_);
   buffer_.clear();
 }
 
-void FileWriter::write_fully(const std::byte* data, size_t size) {
-  while (size > 0) {
-    const ssize_t written = ::write(fd_, data, size);
+AtomicFile::AtomicFile(const fs::path& path) : path_(path), temporary_(path) {
+  std::random_device random;
+  temporary_ += "." + hex(uint64_t(random()) << 32 | random()) + ".tmp";
+}
+
+AtomicFile::~AtomicFile() {
+  if (!is_committed_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::commit() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    throw_errno(path_.string(), "cannot rename");
+  is_committed_ = true;
+  sync_directory(path_.parent_path());
+}
+
+void write_at(int fd, std::span<const std::byte> bytes, uint64_t place, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), off_t(place));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_errno(path_.string(), "cannot write");
-    data += written;
-    size -= size_t(written);
+    if (written < 0) throw_errno(path.string(), "cannot write");
+    bytes = bytes.subspan(size_t(written));
+    place += uint64_t(written);
   }
 }
 
@@ -99,13 +116,11 @@ std::string read_text(const fs::path& path) {
 }
 
 void write_text_atomically(const fs::path& path, std::string_view text) {
-  fs::path temporary = path;
-  temporary += ".tmp";
-  FileWriter writer(temporary);
+  AtomicFile file(path);
+  FileWriter writer(file.temporary());
   writer.write(text);
   writer.close();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path.string(), "cannot rename");
-  sync_directory(path.parent_path());
+  file.commit();
 }
 
 void sync_directory(const fs::path& directory) {

@@ -49,7 +49,6 @@ class FileWriter {
 
  private:
   void flush();
-  void write_fully(const std::byte* data, size_t size);
 
   fs::path path_;
   int fd_ = -1;
@@ -57,6 +56,35 @@ class FileWriter {
   std::string buffer_;
 };
 
+// A file that is there as a whole or not at all:
+//
+//   AtomicFile file(path);
+//   FileWriter writer(file.temporary());  // beside path, a name that nobody else has
+//   ...
+//   writer.close();
+//   file.commit();
+//
+// Unless commit() is reached, what lies at temporary() is removed and `path` stays what it was. Of
+// several that write one path at once the last one's stays.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const fs::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  const fs::path& path() const { return path_; }
+  const fs::path& temporary() const { return temporary_; }
+  // Renames it, durably. Its bytes were flushed before (FileWriter::close() does).
+  void commit();
+
+ private:
+  fs::path path_, temporary_;
+  bool is_committed_ = false;
+};
+
+// All of `bytes` at a place of an open file, whatever interrupts it. `path` is for the message.
+void write_at(int fd, std::span<const std::byte> bytes, uint64_t place, const fs::path& path);
 std::string read_text(const fs::path& path);
 // Replaces or creates `path` so that a reader, or a machine that loses power, sees the old text or
 // the new, never a part.

@@ -1,11 +1,12 @@
 #include "lacuna/core/file.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <future>
+#include <vector>
 
+#include "lacuna/core/file_size_limit.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 
@@ -17,25 +18,6 @@ std::string random_text(Random& random, uint64_t size) {
   for (char& c : text) c = char(random.next());
   return text;
 }
-
-// No file of this process may grow beyond `bytes`, for the length of a test.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(uint64_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &old_);
-    rlimit limit = old_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_ = {};
-  void (*old_handler_)(int);
-};
 
 TEST(MappedFile, HasTheBytesOfTheFile) {
   const TemporaryDirectory directory;
@@ -172,6 +154,22 @@ TEST(WriteTextAtomically, AFailureLeavesTheOldText) {
   EXPECT_EQ(read_text(directory / "f"), "old");
   fs::create_directory(directory / "d");
   EXPECT_ERROR(write_text_atomically(directory / "d", "x"), "/d: cannot rename: Is a directory");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}),
+            2);  // a full disk has room
+}
+
+TEST(WriteTextAtomically, ManyAtOnceLeaveTheTextOfOne) {
+  const TemporaryDirectory directory;
+  std::vector<std::future<void>> writers;
+  for (const char letter : {'a', 'b', 'c'})
+    writers.push_back(std::async(std::launch::async, [&, letter] {
+      for (int i = 0; i < 50; ++i)
+        write_text_atomically(directory / "f", std::string(1000, letter));
+    }));
+  for (auto& writer : writers) EXPECT_NO_THROW(writer.get());
+  const std::string text = read_text(directory / "f");
+  EXPECT_EQ(text, std::string(1000, text.at(0)));
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}), 1);
 }
 
 TEST(HashFile, IsTheHashOfItsBytes) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "lacuna/core/error.h"
@@ -40,26 +39,20 @@ uint64_t reclaimable(const fs::path& stat_file, const std::string& name) {
 }
 
 struct Version {
-  const char *controllers, *limit, *used, *cache;
+  const char *limit, *used, *cache;
 };
-constexpr Version kVersion2 = {"", "memory.max", "memory.current", "inactive_file"};
-constexpr Version kVersion1 = {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+constexpr Version kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr Version kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_inactive_file"};
 constexpr uint64_t kNoLimit = uint64_t(1) << 60;  // version 1 says "none" by a huge number
 
-std::optional<CgroupMemory> read_group(const fs::path& folder, const Version& version) {
-  const auto limit = read_number(folder / version.limit);
+std::optional<CgroupMemory> read_group(const CgroupFolder& folder) {
+  const Version& version = folder.version == 2 ? kVersion2 : kVersion1;
+  const auto limit = read_number(folder.path / version.limit);
   if (!limit || *limit >= kNoLimit) return std::nullopt;
-  const uint64_t used = read_number(folder / version.used).value_or(0);
-  const uint64_t cache = reclaimable(folder / "memory.stat", version.cache);
-  return CgroupMemory{*limit, used - std::min(used, cache), (folder / version.limit).string()};
-}
-
-bool has_controller(const std::string& list, const std::string& wanted) {
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');)
-    if (name == wanted) return true;
-  return list == wanted;
+  const uint64_t used = read_number(folder.path / version.used).value_or(0);
+  const uint64_t cache = reclaimable(folder.path / "memory.stat", version.cache);
+  return CgroupMemory{*limit, used - std::min(used, cache), (folder.path / version.limit).string()};
 }
 
 }  // namespace
@@ -81,28 +74,11 @@ void reset_peak_memory() {
   if (!(out << "5" << std::flush)) throw_errno("/proc/self/clear_refs", "cannot write");
 }
 
-// A line of /proc/self/cgroup is "number:controllers:/path"; version 2 is the one without
-// controllers. In a container the path may be that of the host and not be there: then the mount's
-// own files count.
-std::optional<CgroupMemory> cgroup_memory(const std::filesystem::path& mount,
-                                          const std::filesystem::path& groups) {
+std::optional<CgroupMemory> cgroup_memory(const CgroupPlaces& places) {
   std::optional<CgroupMemory> tightest;
-  const auto consider = [&](const fs::path& folder, const Version& version) {
-    const auto group = read_group(folder, version);
+  for (const auto& folder : cgroup_folders("memory", places)) {
+    const auto group = read_group(folder);
     if (group && (!tightest || group->left() < tightest->left())) tightest = group;
-  };
-  std::ifstream in(groups);
-  for (std::string line; std::getline(in, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    for (const Version& version : {kVersion2, kVersion1}) {
-      if (!has_controller(controllers, version.controllers)) continue;
-      const fs::path root = mount / version.controllers;
-      fs::path path = fs::path(line.substr(second + 1)).relative_path();
-      for (; !path.empty(); path = path.parent_path()) consider(root / path, version);
-      consider(root, version);
-    }
   }
   return tightest;
 }

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
+
+#include "lacuna/core/cgroup.h"
 
 namespace lacuna {
 
@@ -17,8 +18,8 @@ void give_back_freed_memory();
 void reset_peak_memory();
 uint64_t available_memory();  // free or to be freed on this machine, within the cgroups' limits
 
-// What the control groups of this process still allow. A group counts with all those above it; the
-// one that leaves the least is the one that matters.
+// What the control groups of this process still allow: of all of them the one that leaves the least
+// matters.
 struct CgroupMemory {
   uint64_t limit = 0;
   uint64_t used = 0;  // without file cache that the system can take back
@@ -26,8 +27,6 @@ struct CgroupMemory {
   uint64_t left() const { return limit > used ? limit - used : 0; }
 };
 // Nothing where no group has a limit. Version 2 and, where only that is there, version 1.
-std::optional<CgroupMemory> cgroup_memory(
-    const std::filesystem::path& mount = "/sys/fs/cgroup",
-    const std::filesystem::path& groups_of_process = "/proc/self/cgroup");
+std::optional<CgroupMemory> cgroup_memory(const CgroupPlaces& places = {});
 
 }  // namespace lacuna

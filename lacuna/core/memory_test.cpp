@@ -7,18 +7,8 @@
 namespace lacuna {
 namespace {
 
-// A made-up /sys/fs/cgroup and /proc/self/cgroup.
-struct Groups {
-  TemporaryDirectory root;
-  fs::path mount = root / "cgroup", process = root / "self";
-
-  Groups() { fs::create_directories(mount); }
-  void belong(const std::string& lines) { write_file(process, lines); }
-  void put(const fs::path& group, const std::string& file, const std::string& text) {
-    fs::create_directories(mount / group);
-    write_file(mount / group / file, text);
-  }
-  std::optional<CgroupMemory> read() const { return cgroup_memory(mount, process); }
+struct Groups : MadeUpGroups {
+  std::optional<CgroupMemory> read() const { return cgroup_memory(places); }
 };
 
 TEST(CgroupMemory, NoLimitIsNothing) {
@@ -40,7 +30,7 @@ TEST(CgroupMemory, ContainerSeesItsOwnLimit) {
   EXPECT_EQ(group->limit, 8'000'000'000);
   EXPECT_EQ(group->used, 2'000'000'000);  // a third of it is cache to be taken back
   EXPECT_EQ(group->left(), 6'000'000'000);
-  EXPECT_EQ(group->file, (groups.mount / "memory.max").string());
+  EXPECT_EQ(group->file, (groups.places.mount / "memory.max").string());
 }
 
 // A job's step has no limit of its own; the job above it has, and the node's slice a wider one.

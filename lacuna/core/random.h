@@ -9,6 +9,9 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 namespace lacuna {
 
@@ -38,5 +41,18 @@ class Random {
  private:
   uint64_t state_;
 };
+
+// Every order is as likely as every other (Fisher and Yates).
+template <class T>
+void shuffle(std::vector<T>& items, Random& random) {
+  for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i)]);
+}
+// 0 to count - 1 in such an order.
+inline std::vector<uint32_t> shuffled(uint32_t count, Random& random) {
+  std::vector<uint32_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  shuffle(numbers, random);
+  return numbers;
+}
 
 }  // namespace lacuna

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "lacuna/core/cgroup.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/file.h"
 
@@ -52,6 +53,19 @@ inline void write_file(const fs::path& path, std::string_view text) {
   file << text;
   ASSERT_TRUE(file.flush()) << path;
 }
+
+// A made-up /sys/fs/cgroup and /proc/self/cgroup.
+struct MadeUpGroups {
+  TemporaryDirectory root;
+  CgroupPlaces places = {root / "cgroup", root / "self"};
+
+  MadeUpGroups() { fs::create_directories(places.mount); }
+  void belong(const std::string& lines) { write_file(places.groups_of_process, lines); }
+  void put(const fs::path& group, const std::string& file, const std::string& text) {
+    fs::create_directories(places.mount / group);
+    write_file(places.mount / group / file, text);
+  }
+};
 
 // What f() throws as an Error; a test that expects one fails when there is none.
 template <class F>

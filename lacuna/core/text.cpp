@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 
@@ -42,6 +43,17 @@ std::string format_rate(double per_second) {
 std::string format_digits(double value) {
   if (value <= 0) return "0";
   return fmt::format("{:.{}f}", value, std::clamp(2 - int(std::floor(std::log10(value))), 0, 6));
+}
+
+std::string shell_word(std::string_view word) {
+  const auto is_plain = [](char c) {  // also letters beyond ASCII
+    return std::isalnum(uint8_t(c)) || uint8_t(c) >= 0x80 ||
+           std::string_view("_-./:=,+@%").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
 }
 
 }  // namespace lacuna

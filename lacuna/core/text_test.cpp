@@ -1,6 +1,10 @@
 #include "lacuna/core/text.h"
 
 #include <gtest/gtest.h>
+#include <stdio.h>
+
+#include <cstdio>
+#include <string>
 
 namespace lacuna {
 namespace {
@@ -21,6 +25,23 @@ TEST(Text, NumbersReadWell) {
   EXPECT_EQ(format_digits(12.34), "12.3");
   EXPECT_EQ(format_digits(0.0031), "0.00310");
   EXPECT_EQ(format_digits(0), "0");
+}
+
+// What the shell makes of it is the word again.
+TEST(Text, WordsPassTheShell) {
+  EXPECT_EQ(shell_word("data/yeast-7.store"), "data/yeast-7.store");
+  EXPECT_EQ(shell_word("Hefe/größe"), "Hefe/größe");
+  EXPECT_EQ(shell_word("my dir/a screen"), "'my dir/a screen'");
+  for (const std::string word : {"", "a b", "it's", "$HOME", "`x`", "#1", "~", "[ab]", "{a,b}",
+                                 "a!b", "p<=0.05", "\\", "\"", "*", "a\tb", "x&y;z|(w)"}) {
+    const std::string command = "printf %s " + shell_word(word);
+    FILE* const pipe = ::popen(command.c_str(), "r");
+    ASSERT_TRUE(pipe);
+    char said[100] = {};
+    const size_t size = std::fread(said, 1, sizeof said, pipe);
+    EXPECT_EQ(::pclose(pipe), 0) << command;
+    EXPECT_EQ(std::string(said, size), word) << command;
+  }
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -21,20 +23,31 @@
 namespace lacuna {
 namespace {
 
+// A kernel for more CPUs than the set has room for says EINVAL: then with a larger one.
 int threads_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
+  for (size_t cpus = CPU_SETSIZE; cpus <= size_t(CPU_SETSIZE) << 10; cpus *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
+        CPU_ALLOC(cpus), [](cpu_set_t* allocated) { CPU_FREE(allocated); });
+    const size_t bytes = CPU_ALLOC_SIZE(cpus);
+    if (set && ::sched_getaffinity(0, bytes, set.get()) == 0)
+      return std::max(1, CPU_COUNT_S(bytes, set.get()));
+    if (!set || errno != EINVAL) break;
+  }
+  return std::max(1, int(std::thread::hardware_concurrency()));
 }
 
-// cgroup v2: "max 100000" or "200000 100000" (microseconds of CPU, per microseconds of wall time).
-int threads_by_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 20;
-  return std::max(1, int(std::atof(quota.c_str()) / period + 0.5));
+// Version 2: "max 100000" or "200000 100000" (microseconds of CPU, per microseconds of wall time);
+// version 1 the same in two files, -1 for none.
+std::optional<double> quota_of(const CgroupFolder& folder) {
+  double quota = 0, period = 0;
+  if (folder.version == 2) {
+    std::ifstream(folder.path / "cpu.max") >> quota >> period;  // "max" is no number
+  } else {
+    std::ifstream(folder.path / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder.path / "cpu.cfs_period_us") >> period;
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return quota / period;
 }
 
 // One loop at a time, shared by the calling thread and the pool's.
@@ -134,7 +147,18 @@ int available_threads() {
       throw Error("LACUNA_THREADS is '{}'; set it to a number from 1", text);
     return asked;
   }
-  return std::min(threads_by_affinity(), threads_by_quota());
+  const int threads = threads_by_affinity();
+  const auto cpus = cgroup_cpus();
+  return cpus ? std::clamp(int(*cpus + 0.5), 1, threads) : threads;
+}
+
+std::optional<double> cgroup_cpus(const CgroupPlaces& places) {
+  std::optional<double> least;
+  for (const auto& folder : cgroup_folders("cpu", places)) {
+    const auto quota = quota_of(folder);
+    if (quota && (!least || *quota < *least)) least = quota;
+  }
+  return least;
 }
 
 void parallel_for(uint64_t count, int threads, const std::function<void(uint64_t)>& body) {

@@ -3,12 +3,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+
+#include "lacuna/core/cgroup.h"
 
 namespace lacuna {
 
 // How many threads this process may use: its CPU affinity and cgroup quota, or LACUNA_THREADS where
 // that is set.
 int available_threads();
+// CPUs that the control groups of this process allow it, as 2.5: of all of them the least. Nothing
+// where no group has a quota.
+std::optional<double> cgroup_cpus(const CgroupPlaces& places = {});
 
 // Calls body(i) for every i in [0, count) on up to `threads` threads (0: all available), this one
 // included, in no given order. Returns when all are done; the first exception thrown by a body is

@@ -144,6 +144,40 @@ TEST(AvailableThreads, FollowsTheVariable) {
   EXPECT_EQ(available_threads(), 3);
 }
 
+// A batch system's quota lies in the job's group, not in the topmost one.
+TEST(CgroupCpus, TheLeastOfAllGroupsAbove) {
+  MadeUpGroups groups;
+  EXPECT_FALSE(cgroup_cpus(groups.places));  // no cgroups at all
+  groups.belong("0::/slice/job_7/step_0\n");
+  groups.put("", "cpu.max", "max 100000\n");
+  EXPECT_FALSE(cgroup_cpus(groups.places));
+  groups.put("slice", "cpu.max", "3200000 100000\n");
+  groups.put("slice/job_7", "cpu.max", "400000 100000\n");
+  groups.put("slice/job_7/step_0", "cpu.max", "max 100000\n");
+  EXPECT_EQ(cgroup_cpus(groups.places), 4.0);
+  groups.put("slice", "cpu.max", "50000 100000\n");
+  EXPECT_EQ(cgroup_cpus(groups.places), 0.5);
+}
+
+TEST(CgroupCpus, VersionOne) {
+  MadeUpGroups groups;
+  groups.belong("5:cpuset:/job\n4:cpu,cpuacct:/job\n1:name=systemd:/job\n");
+  groups.put("cpu", "cpu.cfs_quota_us", "-1\n");  // none
+  groups.put("cpu", "cpu.cfs_period_us", "100000\n");
+  EXPECT_FALSE(cgroup_cpus(groups.places));
+  groups.put("cpu/job", "cpu.cfs_quota_us", "250000\n");
+  groups.put("cpu/job", "cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cpus(groups.places), 2.5);
+}
+
+// The path is the host's, the mount the container's.
+TEST(CgroupCpus, PathThatIsNotThere) {
+  MadeUpGroups groups;
+  groups.belong("0::/docker/0123abcd\n");
+  groups.put("", "cpu.max", "200000 100000\n");
+  EXPECT_EQ(cgroup_cpus(groups.places), 2.0);
+}
+
 TEST(AvailableThreads, AVariableThatIsNoNumberIsRefused) {
   for (const char* wrong : {"0", "-1", "two", "", "2x", " 2", "99999999999"}) {
     const ThreadsVariable variable(wrong);

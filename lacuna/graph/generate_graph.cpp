@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
@@ -50,13 +49,6 @@ class Pairs {
   uint64_t words_a_row_;
   std::vector<uint64_t> words_;
 };
-
-std::vector<uint32_t> shuffled(uint32_t count, Random& random) {
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0u);
-  for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  return order;
-}
 
 // Draws nodes of a list so that place r comes up in proportion to (r + c)^(-2/3): with t uniform
 // from kCut to 1, r = n * (t^3 - kCut^3) / (1 - kCut^3). The cut sets c, and thereby the first

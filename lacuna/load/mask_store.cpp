@@ -70,8 +70,8 @@ MaskForm form_of_disk_rung(std::string_view rung) {
 }
 
 std::string prepare_command(const Screen& screen, MaskForm form, const fs::path& store) {
-  return fmt::format("lacuna prepare {} --rung {} --out {}", screen.path().string(),
-                     disk_rung(form), store.string());
+  return fmt::format("lacuna prepare {} --rung {} --out {}", shell_word(screen.path().string()),
+                     disk_rung(form), shell_word(store.string()));
 }
 
 std::string prepare_command(const Screen& screen, const MaskStoreContents& contents,
@@ -88,6 +88,10 @@ std::string prepare_command(const Screen& screen, const MaskStoreContents& conte
 std::string mask_key(uint64_t sample) {
   LACUNA_ASSERT(sample <= UINT32_MAX);
   return {char(sample >> 24), char(sample >> 16), char(sample >> 8), char(sample)};
+}
+
+DirectoryFormat MaskStoreContents::format() {
+  return {kFormat, kVersion, {StorePages::kData, "lock.mdb", StorePages::kFile}};
 }
 
 MaskStoreContents MaskStoreContents::of(const Screen& screen, const RemovalRules& rules,
@@ -115,14 +119,19 @@ Json MaskStoreContents::to_json() const {
   Json parts = Json::array();
   for (const auto& section : sections)
     parts.push_back({{"name", section.name}, {"count", section.count}});
-  return {{"rung", disk_rung(form)},
+  return {{"of", kOf},
+          {"rung", disk_rung(form)},
           {"samples", {{"begin", begin}, {"end", end}}},
           {"settings", {{"gene_reaction_view", name(view)}}},
           {"sections", parts},
           {"fingerprint", fingerprint.to_json()}};
 }
 
-MaskStoreContents MaskStoreContents::from_json(const Json& json) {
+MaskStoreContents MaskStoreContents::from_json(const Json& json, const fs::path& store) {
+  const std::string of = json.value("of", kOf);  // the first ones did not say
+  if (of != kOf)
+    throw Error("{}: a store of a {}, not of a {}; `lacuna prepare SCREEN` makes one of those",
+                store.string(), of, kOf);
   MaskStoreContents contents;
   contents.form = form_of_disk_rung(json.at("rung").get<std::string>());
   contents.begin = json.at("samples").at("begin").get<uint64_t>();
@@ -201,18 +210,19 @@ Directory open_mask_directory(const fs::path& path, const Screen& screen,
   std::optional<DirectoryLock> lock;
   if (fs::is_directory(path)) lock.emplace(path, DirectoryLock::Use::reading);
   if (const auto whose = DirectoryWriter::whose_unfinished(path)) {
-    std::string command = fmt::format("lacuna prepare {} --rung RUNG --out {}",
-                                      screen.path().string(), path.string());
+    std::string command =
+        fmt::format("lacuna prepare {} --rung RUNG --out {}", shell_word(screen.path().string()),
+                    shell_word(path.string()));
     if (!whose->is_null())  // it did not get so far as to say what it was to hold
       read_manifest(path, [&] {
-        command = prepare_command(screen, MaskStoreContents::from_json(*whose), path);
+        command = prepare_command(screen, MaskStoreContents::from_json(*whose, path), path);
       });
     throw Error("{}: unfinished, the run that wrote it was interrupted; run `{}` to go on with it",
                 path.string(), command);
   }
   const Directory directory =
       Directory::open(path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
-  read_manifest(path, [&] { contents = MaskStoreContents::from_json(directory.manifest()); });
+  read_manifest(path, [&] { contents = MaskStoreContents::from_json(directory.manifest(), path); });
   contents.check_made_for(screen, path);
   return directory;
 }
@@ -242,7 +252,7 @@ std::span<const std::byte> MaskStore::record(uint64_t sample) const {
   const auto value = state_->value(sample);
   const auto refuse = [&](const char* what) {
     throw Error("store {}: {} sample {}; see `lacuna verify {}`", path().string(), what, sample,
-                path().string());
+                shell_word(path().string()));
   };
   if (value.empty()) refuse("there is no value for");
   if (value.size() < sizeof(MaskHeader)) refuse("damaged value of");

@@ -5,7 +5,8 @@
 //   expand_masks(store.layout(), store.form(), store.record(sample), out);
 //
 // A directory of format "lacuna.store" (docs/formats.md):
-//   manifest.json   the rung, the samples, and the fingerprint of what the masks were made from
+//   manifest.json   what it is of (a screen), the rung, the samples, and the fingerprint of what the
+//                   masks were made from
 //   data.mdb        LMDB: key = sample number, 4 bytes, big endian; value = a header of 48 bytes
 //                   and the record (mask_form.h)
 //   pages.npy       checksums of the pages that LMDB finds values by (store_pages.h)
@@ -29,6 +30,8 @@ namespace lacuna {
 struct MaskStoreContents {
   static constexpr const char* kFormat = "lacuna.store";
   static constexpr int kVersion = 1;
+  static constexpr const char* kOf = "screen";  // the manifest's member "of": what it was made from
+  static DirectoryFormat format();              // of these two, with the files of a store
   struct Section {
     std::string name;
     uint64_t count;
@@ -44,7 +47,8 @@ struct MaskStoreContents {
   static MaskStoreContents of(const Screen& screen, const RemovalRules& rules, MaskForm form,
                               uint64_t begin, uint64_t end);
   Json to_json() const;  // members to put into a manifest
-  static MaskStoreContents from_json(const Json& json);
+  // Throws Error naming the store where it is one of something else than a screen.
+  static MaskStoreContents from_json(const Json& json, const fs::path& store);
   // Throws Error naming the part that differs, and the command that mends it, unless these are
   // masks of this screen. A screen with more samples is no difference.
   void check_made_for(const Screen& screen, const fs::path& store) const;

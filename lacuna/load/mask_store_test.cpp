@@ -158,6 +158,32 @@ TEST(MaskStore, UnfinishedAndForeignDirectoriesAreRefused) {
   EXPECT_ERROR(MaskStore::open(path, screen), command + " --samples 5:12`");
 }
 
+TEST(MaskStore, AStoreOfSomethingElseIsCalledThat) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20);
+  const fs::path path = f.directory / "store", file = path / "manifest.json";
+  prepare_masks(screen, MaskForm::u8, path, {});
+  Json manifest = Json::parse(read_text(file));
+  EXPECT_EQ(manifest.at("of"), "screen");
+  manifest["of"] = "recording";
+  manifest["rung"] = "disk:frames";  // its other members need not be known
+  write_text_atomically(file, manifest.dump());
+  const std::string words = path.string() + ": a store of a recording, not of a screen";
+  EXPECT_ERROR(MaskStore::open(path, screen), words);
+  EXPECT_ERROR(prepare_masks(screen, MaskForm::u8, path, {}), words);
+  manifest["rung"] = "disk:u8";
+  manifest.erase("of");  // as the first ones were
+  write_text_atomically(file, manifest.dump());
+  EXPECT_NO_THROW(MaskStore::open(path, screen));
+}
+
+TEST(MaskStore, CommandsCanBeCopiedIntoAShell) {
+  const StoreScreens f;
+  const Screen screen = f.write("my screen", 20);
+  EXPECT_EQ(prepare_command(screen, MaskForm::u8, "it's"),
+            "lacuna prepare '" + screen.path().string() + "' --rung disk:u8 --out 'it'\\''s'");
+}
+
 TEST(MaskStore, ACommandForAPartOfAScreenSaysWhichPart) {
   const StoreScreens f;
   const Screen screen = f.write("screen", 20);

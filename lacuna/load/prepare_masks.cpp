@@ -29,24 +29,37 @@ struct There {
   std::optional<MaskStoreContents> contents = {};
 };
 
-// Throws Error when something else than a store lies there.
-There look_at(const fs::path& out, bool again) {
+bool is_same(const There& one, const There& other) {
+  if (one.kind != other.kind || one.contents.has_value() != other.contents.has_value())
+    return false;
+  return !one.contents || one.contents->to_json() == other.contents->to_json();
+}
+
+// Throws Error when something else than a store lies there, or in a store that is thrown away.
+There look_at(const fs::path& out, bool again, const DirectoryLock* held = nullptr) {
   if (!fs::exists(out / "manifest.json")) {
-    DirectoryWriter::check_path(out, MaskStoreContents::kFormat);
+    DirectoryWriter::check_path(out, MaskStoreContents::format(), DirectoryWriter::Leftover::keep,
+                                held);
     const auto whose = DirectoryWriter::whose_unfinished(out);
     if (!whose) return {};
     There there = {There::Kind::unfinished};
-    if (again || whose->is_null()) return there;
-    read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(*whose); });
+    if (again || whose->is_null()) {
+      check_holds_only(out, MaskStoreContents::format());
+      return there;
+    }
+    read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(*whose, out); });
     return there;
   }
   const std::string format = Directory::format_of(out);
   if (format != MaskStoreContents::kFormat)
     throw Error("{}: a {}, not a store; choose another name", out.string(), format);
   There there = {There::Kind::finished};
-  if (again) return there;
+  if (again) {
+    check_holds_only(out, MaskStoreContents::format());
+    return there;
+  }
   const auto store = Directory::open(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
-  read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(store.manifest()); });
+  read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(store.manifest(), out); });
   return there;
 }
 
@@ -100,13 +113,13 @@ fs::path nearest_existing(fs::path path) {
 
 // goes_on: with what is there; else that makes room.
 void check_room(const Screen& screen, const RemovalRules& rules, MaskForm form, uint64_t samples,
-                const fs::path& out, bool goes_on, const std::optional<uint64_t>& assumed_free) {
+                const fs::path& out, bool goes_on, const std::function<uint64_t()>& assumed_free) {
   const fs::path data = out / StorePages::kData;
   const uint64_t there = fs::exists(data) ? fs::file_size(data) : 0;
   const uint64_t each = stored_bytes_per_sample(screen, rules, form);
   const uint64_t total = each * samples, kept = goes_on ? std::min(there, total) : 0;
   const uint64_t needed = uint64_t(kMargin * double(total - kept));
-  const uint64_t free = (assumed_free ? *assumed_free : free_disk_bytes(nearest_existing(out))) +
+  const uint64_t free = (assumed_free ? assumed_free() : free_disk_bytes(nearest_existing(out))) +
                         (goes_on ? 0 : there);
   if (needed <= free) return;
   throw Error(
@@ -244,13 +257,14 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   check_room(screen, rules, form, end - begin, out, goes_on, options.free_bytes);
 
   make_directory(out);
-  const DirectoryLock lock(out, DirectoryLock::Use::writing);
-  if (look_at(out, options.again).kind != there.kind)
+  const auto lock = DirectoryWriter::lock(out);
+  if (!is_same(look_at(out, options.again, lock.get()), there))
     throw Error("{}: changed by another program; run this again", out.string());
   if (there.kind == There::Kind::finished)
     DirectoryWriter::reopen(out, goes_on ? there.contents->to_json() : Json());
   if (!goes_on)  // first nobody's, then empty, then ours: old data is never taken for new
-    DirectoryWriter(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion, Json());
+    DirectoryWriter(out, MaskStoreContents::format(), Json(), DirectoryWriter::Leftover::discard,
+                    lock.get());
 
   const auto contents_until = [&](uint64_t last) {
     return MaskStoreContents::of(screen, rules, form, begin, last);
@@ -260,8 +274,8 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
     LmdbWriter data(out);
     first += samples_there(data, begin, out);
     end = std::max(end, first);
-    DirectoryWriter(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,
-                    contents_until(end).to_json(), DirectoryWriter::Leftover::keep);
+    DirectoryWriter(out, MaskStoreContents::format(), contents_until(end).to_json(),
+                    DirectoryWriter::Leftover::keep, lock.get());
     const MaskEncoder encoder(rules, form);
     const uint64_t batch = std::clamp<uint64_t>(
         kTransactionBytes / stored_bytes_per_sample(screen, rules, form), 1, kTransactionSamples);
@@ -271,8 +285,8 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
     if (done < end) return {begin, done, done - first, data.bytes_used(), true};
     cut_to_length(out / StorePages::kData, data.bytes_used());
   }
-  DirectoryWriter directory(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion,
-                            contents_until(end).to_json(), DirectoryWriter::Leftover::keep);
+  DirectoryWriter directory(out, MaskStoreContents::format(), contents_until(end).to_json(),
+                            DirectoryWriter::Leftover::keep, lock.get());
   const auto pages = StorePages::measure(out, options.stop);
   if (!pages) return {begin, end, end - first, fs::file_size(out / StorePages::kData), true};
   directory.add_array(StorePages::kFile, pages->array());

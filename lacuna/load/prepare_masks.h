@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -22,8 +23,9 @@ struct PrepareOptions {
   int threads = 0;     // that make records; 0: all available
   bool again = false;  // throw away what a store there holds
   GeneReactionView view = GeneReactionView::gene;
-  std::optional<uint64_t> free_bytes = {};  // to count on; not set: what the disk has free
-  Json made_by = Json::object();            // see Directory
+  // To count on; not set: what the disk has free.
+  std::function<uint64_t()> free_bytes = {};
+  Json made_by = Json::object();  // see Directory
   // Looked at between transactions, and while checksums are taken behind the last; true: ends there,
   // and leaves the store unfinished.
   const std::atomic<bool>* stop = nullptr;

@@ -139,18 +139,21 @@ TEST(PrepareMasks, StopsWhenTheDiskLacksRoom) {
   const uint64_t each = stored_bytes_per_sample(screen, rules, MaskForm::u8);
   EXPECT_NEAR(double(each), double(MaskLayout(rules, MaskForm::u8).stride()), 4096 + 64 + 24);
   const auto needed = uint64_t(1.2 * double(200 * each));
-  const std::string words =
-      error_of([&] { prepare_masks(screen, MaskForm::u8, path, {.free_bytes = needed - 1}); });
+  const std::string words = error_of([&] {
+    prepare_masks(screen, MaskForm::u8, path, {.free_bytes = [&] { return needed - 1; }});
+  });
   EXPECT_NE(words.find("needed for 200 samples (with 20% margin)"), words.npos) << words;
   EXPECT_NE(words.find("disk:bits needs"), words.npos) << words;
   EXPECT_NE(words.find("rung kernel needs nothing"), words.npos) << words;
   EXPECT_FALSE(fs::exists(path));
-  const PrepareResult result = prepare_masks(screen, MaskForm::u8, path, {.free_bytes = needed});
+  const PrepareResult result =
+      prepare_masks(screen, MaskForm::u8, path, {.free_bytes = [&] { return needed; }});
   EXPECT_LE(result.bytes, needed);
   EXPECT_GE(result.bytes, 200 * MaskLayout(rules, MaskForm::u8).stride());
   // What is there needs no room: all of it when nothing is to do, some when samples are added.
-  prepare_masks(screen, MaskForm::u8, path, {.free_bytes = 0});
-  prepare_masks(screen, MaskForm::u8, path, {.again = true, .free_bytes = needed / 2});
+  prepare_masks(screen, MaskForm::u8, path, {.free_bytes = [] { return 0; }});
+  prepare_masks(screen, MaskForm::u8, path,
+                {.again = true, .free_bytes = [&] { return needed / 2; }});
 }
 
 TEST(PrepareMasks, LeavesWhatIsNotItsOwn) {
@@ -201,6 +204,41 @@ TEST(PrepareMasks, AgainNeverKeepsOldMasks) {
   EXPECT_ERROR(prepare_masks(one, MaskForm::bits, path, {}), "--again");
   prepare_masks(one, MaskForm::bits, path, {.again = true});
   expect_masks(one, MaskStore::open(path, one), 0, 300);
+}
+
+// Between looking and locking another program puts a store of another kind there.
+TEST(PrepareMasks, AStoreThatChangedMeanwhileIsNotAddedTo) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 60);
+  const fs::path path = f.directory / "store";
+  const auto other = [&](MaskForm form, uint64_t end) {
+    return [=, &screen] {
+      prepare_masks(screen, form, path, {.samples = {{0, end}}, .again = true});
+      return UINT64_MAX;
+    };
+  };
+  prepare_masks(screen, MaskForm::u8, path, {.samples = {{0, 10}}});
+  EXPECT_ERROR(prepare_masks(screen, MaskForm::u8, path, {.free_bytes = other(MaskForm::bits, 10)}),
+               "changed by another program; run this again");
+  expect_masks(screen, MaskStore::open(path, screen), 0, 10);
+  EXPECT_EQ(MaskStore::open(path, screen).form(), MaskForm::bits);
+}
+
+TEST(PrepareMasks, AgainLeavesAloneWhatSomebodyElsePutThere) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::u8, path, {.samples = {{0, 10}}});
+  write_file(path / "notes.txt", "why these masks");
+  EXPECT_ERROR(prepare_masks(screen, MaskForm::bits, path, {.again = true}),
+               "holds notes.txt, which is not part of a lacuna.store");
+  EXPECT_EQ(MaskStore::open(path, screen).end(), 10u);                    // nothing was touched
+  EXPECT_EQ(prepare_masks(screen, MaskForm::u8, path, {}).written, 10u);  // adding harms nothing
+  EXPECT_EQ(read_text(path / "notes.txt"), "why these masks");
+  DirectoryWriter::reopen(path, Json());
+  EXPECT_ERROR(prepare_masks(screen, MaskForm::u8, path, {}), "holds notes.txt");
+  fs::rename(path / "notes.txt", f.directory / "notes.txt");
+  EXPECT_EQ(prepare_masks(screen, MaskForm::bits, path, {}).written, 20u);
 }
 
 TEST(PrepareMasks, BytesOnDisk) {

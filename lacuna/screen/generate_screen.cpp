@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "lacuna/core/error.h"
@@ -85,17 +84,10 @@ uint64_t default_pairs(const GenerateOptions& options, uint64_t other_genes) {
   return std::max(usual_pairs(options.size), 2 * options.samples / other_genes + 1);
 }
 
-std::vector<uint32_t> shuffled_genes(uint32_t count, Random& random) {
-  std::vector<uint32_t> genes(count);
-  std::iota(genes.begin(), genes.end(), 0u);
-  for (uint32_t i = count; i > 1; --i) std::swap(genes[i - 1], genes[random.below(i)]);
-  return genes;
-}
-
 // Two query genes for three pairs, at most a quarter of the genes.
 Design make_design(const GenerateOptions& options, uint32_t gene_count) {
   Random random(options.seed, kDesignStream);
-  std::vector<uint32_t> genes = shuffled_genes(gene_count, random);
+  std::vector<uint32_t> genes = shuffled(gene_count, random);
   const uint64_t most_query_genes = gene_count / 4;
   const uint64_t most_pairs = most_query_genes * (most_query_genes - 1) / 2;
   if (options.query_pairs > most_pairs)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lacuna/core/error.h"
 #include "lacuna/store/npy.h"
@@ -10,43 +11,78 @@ namespace lacuna {
 namespace {
 
 template <class T>
-std::vector<float> as_floats(const Array& array) {
+std::vector<double> as_doubles(const Array& array) {
   const auto values = array.as<T>();
-  return std::vector<float>(values.begin(), values.end());
+  return std::vector<double>(values.begin(), values.end());
 }
 
-std::vector<float> to_floats(const Array& array) {
+std::vector<double> to_doubles(const Array& array) {
   switch (array.dtype()) {
     case DType::u8:
-      return as_floats<uint8_t>(array);
+      return as_doubles<uint8_t>(array);
     case DType::u16:
-      return as_floats<uint16_t>(array);
+      return as_doubles<uint16_t>(array);
     case DType::u32:
-      return as_floats<uint32_t>(array);
+      return as_doubles<uint32_t>(array);
     case DType::u64:
-      return as_floats<uint64_t>(array);
+      return as_doubles<uint64_t>(array);
     case DType::i32:
-      return as_floats<int32_t>(array);
+      return as_doubles<int32_t>(array);
     case DType::i64:
-      return as_floats<int64_t>(array);
+      return as_doubles<int64_t>(array);
     case DType::bf16:
-      return as_floats<BFloat16>(array);
+      break;  // NumPy has no such type
     case DType::f32:
-      return as_floats<float>(array);
+      return as_doubles<float>(array);
     case DType::f64:
-      return as_floats<double>(array);
+      return as_doubles<double>(array);
   }
   LACUNA_ASSERT(false);
 }
 
-Array read_array(const FeatureOptions& options, uint64_t gene_count) {
+// NaN becomes what is said for missing ones; throws Error where nothing is.
+void fill_missing(std::vector<float>& values, const FeatureOptions& options, const GeneList& genes,
+                  ImportContext& context) {
+  const auto is_missing = [](float value) { return std::isnan(value); };
+  const std::string source = options.source.path.string();
+  Tally& missing = context.report.tally(source, "genes with a missing feature");
+  const uint64_t gene_count = genes.names().size(), width = values.size() / gene_count;
+  for (uint32_t gene = 0; gene < gene_count; ++gene) {
+    float* const row = values.data() + gene * width;
+    if (std::none_of(row, row + width, is_missing)) continue;
+    if (!options.missing)
+      throw Error("{}: gene '{}' has no feature '{}'; say missing=NUMBER (or nan) for such genes",
+                  source, genes.names()[gene], options.name);
+    missing.add_example([&] { return genes.names()[gene]; });
+    std::replace_if(row, row + width, is_missing, float(*options.missing));
+  }
+}
+
+Array read_array(const FeatureOptions& options, const GeneList& genes, ImportContext& context) {
   const Array array = read_npy(options.source.path);
+  const std::string source = options.source.path.string();
   const Shape& shape = array.shape();
+  const uint64_t gene_count = genes.names().size();
   if (shape.empty() || shape.size() > 2 || shape[0] != gene_count)
     throw Error("{}: {} rows and {} dimensions; features are [{} genes] or [{} genes, width]",
-                options.source.path.string(), shape.empty() ? 0 : shape[0], shape.size(),
-                gene_count, gene_count);
-  return Array::from(to_floats(array), {gene_count, shape.size() == 2 ? shape[1] : 1});
+                source, shape.empty() ? 0 : shape[0], shape.size(), gene_count, gene_count);
+  const uint64_t width = shape.size() == 2 ? shape[1] : 1;
+  if (width == 0) throw Error("{}: rows of no numbers; features need one a gene at least", source);
+  const std::vector<double> numbers = to_doubles(array);
+  std::vector<float> values(numbers.size());  // [genes, width]
+  Tally& non_numbers = context.report.tally(source, "numbers too large for f32");
+  for (uint64_t i = 0; i < numbers.size(); ++i) {
+    const bool fits = !(std::abs(numbers[i]) > double(std::numeric_limits<float>::max()));
+    values[i] = fits ? float(numbers[i]) : NAN;
+    if (fits) continue;
+    const auto where = [&] { return fmt::format("row {}: {}", i / width, numbers[i]); };
+    if (context.non_numbers == NonNumberPolicy::error)
+      throw Error("{}: {} is too large for f32; --non-numbers missing reads it as missing", source,
+                  where());
+    non_numbers.add_example(where);
+  }
+  fill_missing(values, options, genes, context);
+  return Array::from(std::move(values), {gene_count, width});
 }
 
 Array read_table(const FeatureOptions& options, const GeneList& genes, ImportContext& context) {
@@ -91,17 +127,7 @@ Array read_table(const FeatureOptions& options, const GeneList& genes, ImportCon
           float(number_cell(table, columns[c], context.non_numbers, non_numbers));
   }
 
-  Tally& missing = context.report.tally(source, "genes with a missing feature");
-  for (uint32_t gene = 0; gene < gene_count; ++gene) {
-    float* const row = values.data() + gene * width;
-    if (std::none_of(row, row + width, [](float value) { return std::isnan(value); })) continue;
-    if (!options.missing)
-      throw Error("{}: gene '{}' has no feature '{}'; say missing=NUMBER (or nan) for such genes",
-                  source, genes.names()[gene], options.name);
-    missing.add_example([&] { return genes.names()[gene]; });
-    std::replace_if(
-        row, row + width, [](float value) { return std::isnan(value); }, float(*options.missing));
-  }
+  fill_missing(values, options, genes, context);
   return Array::from(std::move(values), {gene_count, width});
 }
 
@@ -112,7 +138,7 @@ void import_features(const FeatureOptions& options, const GeneList& genes, Impor
   const bool is_npy = options.source.path.extension() == ".npy";
   graph.add_feature(
       "gene", options.name,
-      is_npy ? read_array(options, genes.names().size()) : read_table(options, genes, context));
+      is_npy ? read_array(options, genes, context) : read_table(options, genes, context));
   context.add_source(options.source.path);
 }
 

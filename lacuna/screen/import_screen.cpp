@@ -85,7 +85,7 @@ Json ScreenImport::settings() const {
 ImportedScreen import_screen(const fs::path& out, const ScreenImport& options,
                              const std::string& command, Progress& progress) {
   check_options(options);
-  DirectoryWriter::check_path(out, Screen::kFormat);
+  DirectoryWriter::check_path(out, Screen::format());
   ImportReport report;
   ImportContext context = {options.unknown, options.non_numbers, report, progress};
   GeneList genes = import_genes(options.genes, context);

@@ -1,8 +1,6 @@
 #include "lacuna/screen/plan_cache.h"
 
-#include <cstdio>
 #include <cstring>
-#include <random>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -51,12 +49,6 @@ SlicePlan read_plan(const fs::path& path, uint64_t key, const GraphPlan& graph) 
   return plan;
 }
 
-// A name that no other process or thread takes.
-fs::path temporary_name(const fs::path& path) {
-  std::random_device random;
-  return path.string() + "." + hex(uint64_t(random()) << 32 | random()) + ".partial";
-}
-
 void write_plan(const fs::path& path, uint64_t key, const SlicePlan& plan) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
@@ -67,19 +59,12 @@ void write_plan(const fs::path& path, uint64_t key, const SlicePlan& plan) {
   head.key = key;
   head.byte_count = plan.bytes().size();
   head.xxh3 = hash64(plan.bytes());
-  const fs::path temporary = temporary_name(path);
-  try {
-    FileWriter writer(temporary);
-    writer.write(std::as_bytes(std::span(&head, 1)));
-    writer.write(plan.bytes());
-    writer.close();
-    if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      throw_errno(path.string(), "cannot rename");
-  } catch (...) {
-    fs::remove(temporary, error);
-    throw;
-  }
-  sync_directory(path.parent_path());
+  AtomicFile file(path);
+  FileWriter writer(file.temporary());
+  writer.write(std::as_bytes(std::span(&head, 1)));
+  writer.write(plan.bytes());
+  writer.close();
+  file.commit();
 }
 
 }  // namespace

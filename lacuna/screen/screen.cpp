@@ -236,6 +236,12 @@ uint64_t roughly_bytes(const ScreenContents& contents) {
 
 }  // namespace
 
+DirectoryFormat Screen::format() {
+  return {kFormat,
+          kVersion,
+          {"nodes/*.txt", "nodes/*.npy", "edges/*.npy", "samples/*.npy", "splits/*.npy"}};
+}
+
 Screen Screen::open(const fs::path& path) {
   Screen screen;
   screen.directory_ = Directory::open(path, kFormat, kVersion);
@@ -274,7 +280,7 @@ void Screen::check(Progress& progress) const {
 
 Screen write_screen(const fs::path& path, const ScreenContents& contents, Progress& progress) {
   check_contents(contents, progress);
-  DirectoryWriter writer(path, Screen::kFormat, Screen::kVersion, contents.made_by);
+  DirectoryWriter writer(path, Screen::format(), contents.made_by);
   progress.begin("writing", roughly_bytes(contents), "bytes");
   write_graph(writer, contents.graph);
   write_samples(writer, contents.samples, progress);
@@ -287,11 +293,16 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents, Progre
   Json extra = graph_to_json(contents.graph);
   extra["samples"] = samples_to_json(contents.samples);
   extra["splits"] = splits;
-  extra["fingerprint"] =
-      joined(fingerprint_of(contents.graph), fingerprint_of(contents.samples)).to_json();
+  const Fingerprint fingerprint =
+      joined(fingerprint_of(contents.graph), fingerprint_of(contents.samples));
+  extra["fingerprint"] = fingerprint.to_json();
   extra["made_by"] = contents.made_by;
   writer.commit(extra);
-  return Screen::open(path);
+  const Screen written = Screen::open(path);
+  if (written.fingerprint().parts() != fingerprint.parts())  // where a disk has no locks
+    throw Error("{}: another program has written there meanwhile; delete it and run this again",
+                path.string());
+  return written;
 }
 
 void add_split(const fs::path& path, const Split& split) {

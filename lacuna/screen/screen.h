@@ -23,6 +23,7 @@ class Screen {
  public:
   static constexpr const char* kFormat = "lacuna.screen";
   static constexpr int kVersion = 1;
+  static DirectoryFormat format();  // of these two, with the files of a screen
 
   // Checks sizes, dtypes and that ptr ends where removed does; not every index (see check()).
   static Screen open(const fs::path& path);
@@ -56,7 +57,8 @@ struct ScreenContents {
   std::vector<Split> splits;
   Json made_by;
 };
-// Checks everything an opened screen promises, writes it crash-safe and returns it open.
+// Checks everything an opened screen promises, writes it crash-safe and returns it open. Throws
+// Error as DirectoryWriter does, too: when another program writes there, for one.
 Screen write_screen(const fs::path& path, const ScreenContents& contents,
                     Progress& progress = Progress::none());
 // Adds a split to a finished screen: the array first, then the manifest by rename. Throws Error

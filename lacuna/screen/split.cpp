@@ -21,10 +21,6 @@ constexpr std::array<std::pair<SplitBy, std::string_view>, 4> kWays = {
 
 constexpr std::array<Part, 4> kParts = {Part::train, Part::validation, Part::test, Part::unused};
 
-void shuffle(std::vector<uint32_t>& items, Random& random) {
-  for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i)]);
-}
-
 std::array<double, 4> all_fractions(const std::array<double, 3>& given) {
   double sum = 0;
   for (const double fraction : given) {

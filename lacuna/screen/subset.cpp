@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -63,14 +64,16 @@ Condition parse(const std::string& text) {
   return {text, pieces[0], pieces[1], pieces[2], pieces[3], pieces[4]};
 }
 
-double parse_number(const Condition& condition, const std::string& text) {
+// As it would be stored in that type: 0.05 in f32 is a little more than 0.05.
+double parse_number(const Condition& condition, const std::string& text, DType stored) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || rest != end || std::isnan(value))
     refuse(condition.text,
            fmt::format("compares '{}' with '{}', which is not a number", condition.subject, text));
-  return value;
+  const bool fits = std::abs(value) <= double(std::numeric_limits<float>::max());
+  return stored == DType::f32 && fits ? double(float(value)) : value;
 }
 
 std::function<bool(double)> comparison(const Condition& condition, const std::string& op,
@@ -84,16 +87,17 @@ std::function<bool(double)> comparison(const Condition& condition, const std::st
   refuse(condition.text, fmt::format("has an unknown comparison '{}'", op));
 }
 
-// Of a number, with one bound or two.
-std::function<bool(double)> range(const Condition& condition) {
-  const auto right = comparison(condition, condition.op, parse_number(condition, condition.value));
+// Of a number that is stored in this type, with one bound or two.
+std::function<bool(double)> range(const Condition& condition, DType stored) {
+  const auto right =
+      comparison(condition, condition.op, parse_number(condition, condition.value, stored));
   if (condition.low.empty()) return right;
   if ((condition.low_operator != "<" && condition.low_operator != "<=") ||
       (condition.op != "<" && condition.op != "<="))
     refuse(condition.text, "has two bounds that are not of the form low<=x<high");
   // low < x is x > low
   const auto left = comparison(condition, condition.low_operator == "<" ? ">" : ">=",
-                               parse_number(condition, condition.low));
+                               parse_number(condition, condition.low, stored));
   return [=](double x) { return left(x) && right(x); };
 }
 
@@ -149,7 +153,7 @@ Predicate genes_condition(const Screen& screen, const Condition& condition) {
 }
 
 Predicate removed_condition(const Screen& screen, const Condition& condition) {
-  return [meets = range(condition), sets = GeneSets(screen)](uint64_t sample) mutable {
+  return [meets = range(condition, DType::u64), sets = GeneSets(screen)](uint64_t sample) mutable {
     return meets(double(sets.read(sample).size()));
   };
 }
@@ -193,7 +197,8 @@ Predicate category_condition(const Screen& screen, const Condition& condition, C
 Predicate value_condition(const Screen& screen, const Condition& condition) {
   Column column = find_values(screen.samples(), condition.subject);
   if (column.is_category()) return category_condition(screen, condition, std::move(column));
-  return [meets = range(condition), column = std::move(column)](uint64_t sample) {
+  auto meets = range(condition, column.values.dtype());
+  return [meets = std::move(meets), column = std::move(column)](uint64_t sample) {
     return meets(column.number(sample));
   };
 }

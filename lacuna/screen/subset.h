@@ -12,7 +12,8 @@
 //   sd<=0.05   0.01<=p<0.05       a column of numbers, or a label
 //   screen=A,B   screen!=A        a column of categories: one of these, none of these
 //
-// Comparisons are <, <=, >, >=, = and !=. A missing number and an unknown category meet no
+// Comparisons are <, <=, >, >=, = and !=, with the number as the column would store it: where that
+// is f32, p=0.05 finds what was imported as 0.05. A missing number and an unknown category meet no
 // condition, not even !=. "column:NAME" and "label:NAME" say which is meant, where a column and a
 // label share a name or a column is named like a word above.
 #pragma once

@@ -99,6 +99,28 @@ TEST_F(SubsetTest, ByColumnLabelCategoryAndSplit) {
             those([&](uint64_t s) { return s % 4 == 1 || s % 4 == 2; }));
 }
 
+// What was imported as 0.05 is found by 0.05, though 0.05 in f32 is more than 0.05 in f64.
+TEST_F(SubsetTest, ABoundIsRoundedAsTheColumnIs) {
+  Samples samples = take_samples(screen_.samples(), std::vector<uint64_t>{0, 1, 2, 3});
+  samples.labels = Array::from<float>({0.05f, 0.1f, 0.3f, 0.7f}, {4, 1});
+  samples.label_names = {"fitness"};
+  samples.columns = {{"p", Array::from<float>({0.05f, 0.04f, 0.7f, INFINITY}), {}},
+                     {"q", Array::from<double>({0.05, 0.04, double(0.05f), 1}), {}}};
+  const Screen screen = write_screen(directory_ / "few", {screen_.graph(), samples, {}, {}});
+  const auto select = [&](const char* where) { return select_samples(screen, {where}); };
+  using Chosen = std::vector<uint64_t>;
+  EXPECT_EQ(select("p=0.05"), Chosen{0});
+  EXPECT_EQ(select("p<=0.05"), (Chosen{0, 1}));
+  EXPECT_EQ(select("p<0.05"), Chosen{1});
+  EXPECT_EQ(select("p!=0.05"), (Chosen{1, 2, 3}));
+  EXPECT_EQ(select("p>=0.7"), (Chosen{2, 3}));  // 0.7 in f32 is less than in f64
+  EXPECT_EQ(select("0.04<=p<0.7"), (Chosen{0, 1}));
+  EXPECT_EQ(select("p<1e300"), (Chosen{0, 1, 2}));
+  EXPECT_EQ(select("q=0.05"), Chosen{0});
+  EXPECT_EQ(select("q<=0.05"), (Chosen{0, 1}));
+  EXPECT_EQ(select("label:fitness=0.1"), Chosen{1});
+}
+
 TEST_F(SubsetTest, SeveralHoldTogether) {
   const auto both = select_samples(screen_, {"removed=2", "fitness>0"});
   EXPECT_EQ(both, those([&](uint64_t s) { return genes(s).size() == 2 && label(s, 0) > 0; }));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {
@@ -37,13 +38,10 @@ class NumberCounter {
   double squares_ = 0;
 };
 
-DegreeSummary summarise_degrees(std::vector<uint64_t> degrees) {
+DegreeSummary summarise_degrees(const std::vector<uint64_t>& degrees) {
   if (degrees.empty()) return {};
-  std::sort(degrees.begin(), degrees.end());
-  const size_t half = degrees.size() / 2;
-  const double upper = double(degrees[half]);
-  const double median = degrees.size() % 2 == 1 ? upper : (double(degrees[half - 1]) + upper) / 2;
-  return {.min = degrees.front(), .max = degrees.back(), .median = median};
+  const auto [least, most] = std::ranges::minmax(degrees);
+  return {.min = least, .max = most, .median = median({degrees.begin(), degrees.end()})};
 }
 
 // `connected` is marked where a gene has an edge to another node.
@@ -65,8 +63,8 @@ EdgeSummary summarise_edges(const HeteroGraph& graph, const EdgeType& type,
     if (from_gene) connected[sources[e]] = true;
     if (to_gene) connected[targets[e]] = true;
   }
-  summary.in = summarise_degrees(std::move(in));
-  summary.out = summarise_degrees(std::move(out));
+  summary.in = summarise_degrees(in);
+  summary.out = summarise_degrees(out);
   for (const auto& value : type.values) summary.values.push_back(value.name);
   return summary;
 }

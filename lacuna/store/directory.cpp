@@ -1,13 +1,13 @@
 #include "lacuna/store/directory.h"
 
 #include <simdjson.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/store/directory_lock.h"
 
 namespace lacuna {
 namespace {
@@ -118,7 +118,7 @@ std::vector<fs::path> children(const fs::path& directory) {
 }
 
 // What an interrupted run left may be replaced; anything else may not.
-void check_replaceable(const fs::path& path, const std::string& format) {
+void check_replaceable(const fs::path& path, const DirectoryFormat& format, bool is_discarded) {
   if (!fs::is_directory(path))
     throw Error("{}: a file is there; choose another name", path.string());
   if (is_there(path / kManifest))
@@ -126,20 +126,44 @@ void check_replaceable(const fs::path& path, const std::string& format) {
   if (is_there(path / kPartial)) {
     std::string found;
     read_manifest(path, [&] { found = parse_manifest(path / kPartial).at("format"); });
-    if (found == format) return;
-    throw Error("{}: an unfinished {} is there, not a {}; delete it or choose another name",
-                path.string(), found, format);
+    if (found != format.name)
+      throw Error("{}: an unfinished {} is there, not a {}; delete it or choose another name",
+                  path.string(), found, format.name);
+    if (is_discarded) check_holds_only(path, format);
+    return;
   }
   for (const auto& child : children(path))
-    if (child.filename() != std::string(kPartial) + ".tmp")
+    if (!child.filename().string().starts_with(std::string(kPartial) + "."))
       throw Error("{}: already there and not empty ({}); choose another name", path.string(),
                   child.filename().string());
 }
 
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 void write_partial(const fs::path& path, const std::string& format, int version,
                    const Json& whose) {
-  const Json partial = {{"format", format}, {"version", version}, {"whose", whose}};
+  const Json partial = {{"format", format},
+                        {"version", version},
+                        {"writer", {{"process", ::getpid()}, {"host", host_name()}}},
+                        {"whose", whose}};
   write_text_atomically(path / kPartial, partial.dump(2) + "\n");
+}
+
+// " (process 4711 on node7: lacuna generate screen cc)"; nothing where it is not said, or not yet.
+std::string writer_in_words(const fs::path& path) {
+  try {
+    const Json partial = Json::parse(read_text(path / kPartial));
+    const Json& writer = partial.at("writer");
+    const Json& whose = partial.at("whose");
+    const std::string command = whose.is_object() ? whose.value("command", "") : "";
+    return fmt::format(" (process {} on {}{}{})", writer.at("process").get<int64_t>(),
+                       writer.at("host").get<std::string>(), command.empty() ? "" : ": ", command);
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 void check_line(const std::string& line, const std::string& file, size_t number) {
@@ -242,8 +266,20 @@ void Directory::check(Progress& progress) const {
   progress.end();
 }
 
-void DirectoryWriter::check_path(const fs::path& path, const std::string& format) {
-  if (is_there(path)) check_replaceable(path, format);
+void DirectoryWriter::check_path(const fs::path& path, const DirectoryFormat& format,
+                                 Leftover leftover, const DirectoryLock* held) {
+  if (!is_there(path)) return;
+  std::unique_ptr<DirectoryLock> own;
+  if (!held && fs::is_directory(path)) own = lock(path);
+  check_replaceable(path, format, leftover == Leftover::discard);
+}
+
+std::unique_ptr<DirectoryLock> DirectoryWriter::lock(const fs::path& path) {
+  if (auto lock = DirectoryLock::attempt(path, DirectoryLock::Use::writing)) return lock;
+  throw Error(
+      "{}: in use by another program that reads it or writes to it{}; wait until it has ended, or "
+      "choose another name",
+      path.string(), writer_in_words(path));
 }
 
 std::optional<Json> DirectoryWriter::whose_unfinished(const fs::path& path) {
@@ -269,21 +305,24 @@ void DirectoryWriter::reopen(const fs::path& path, const Json& whose) {
   sync_directory(path);
 }
 
-DirectoryWriter::DirectoryWriter(const fs::path& path, const std::string& format, int version,
-                                 const Json& whose, Leftover leftover)
-    : path_(path.has_filename() ? path : path.parent_path()), format_(format), version_(version) {
-  check_path(path_, format);
+DirectoryWriter::DirectoryWriter(const fs::path& path, const DirectoryFormat& format,
+                                 const Json& whose, Leftover leftover, const DirectoryLock* held)
+    : path_(path.has_filename() ? path : path.parent_path()), format_(format) {
+  check_path(path_, format, leftover, held);
   create_directory_durably(path_);
-  write_partial(path_, format, version, whose);
-  if (leftover == Leftover::keep) return;
-  for (const auto& child : children(path_))
-    if (child.filename() != kPartial) fs::remove_all(child);
+  if (!held) {
+    lock_ = lock(path_);
+    check_path(path_, format, leftover, lock_.get());  // nobody was quicker
+  }
+  write_partial(path_, format.name, format.version, whose);
+  if (leftover == Leftover::discard) remove_files(path_, format);
 }
 
 uint64_t DirectoryWriter::bytes() const { return total_bytes(files_); }
 
 fs::path DirectoryWriter::prepare(const std::string& file) {
   check_inside(file);
+  LACUNA_ASSERT(format_.writes(file));
   if (files_.contains(file))
     throw Error("{}: two things would be stored as {}; rename one of them", path_.string(), file);
   const fs::path path = path_ / file;
@@ -333,7 +372,8 @@ void DirectoryWriter::add_file(const std::string& file) {
 }
 
 void DirectoryWriter::commit(const Json& extra) {
-  Json manifest = {{"format", format_}, {"version", version_}, {"files", Json::object()}};
+  Json manifest = {
+      {"format", format_.name}, {"version", format_.version}, {"files", Json::object()}};
   std::set<fs::path> folders;
   for (const auto& [file, entry] : files_) {
     manifest["files"][file] = entry_to_json(entry);
@@ -344,6 +384,7 @@ void DirectoryWriter::commit(const Json& extra) {
   write_text_atomically(path_ / kManifest, manifest.dump(2) + "\n");
   fs::remove(path_ / kPartial);
   sync_directory(path_);
+  lock_.reset();
 }
 
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,

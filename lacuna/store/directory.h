@@ -18,6 +18,8 @@
 #include "lacuna/core/array.h"
 #include "lacuna/core/file.h"
 #include "lacuna/core/progress.h"
+#include "lacuna/store/directory_format.h"
+#include "lacuna/store/directory_lock.h"
 #include "lacuna/store/npy.h"
 
 namespace lacuna {
@@ -71,22 +73,33 @@ void read_manifest(const fs::path& directory, const std::function<void()>& read)
 
 // A directory being written. Refuses a path that exists, unless it is empty or an unfinished
 // directory of the same format (what an interrupted run left), which is started afresh, or gone on
-// with where its owner can (Leftover::keep). Unless commit() is reached the directory stays unfinished on disk: manifest.partial.json, the first
-// file written, says of what format it is and whose data it will hold (`whose`).
+// with where its owner can (Leftover::keep). What the format does not write is never removed: a
+// directory that holds such a thing is not started afresh. Unless commit() is reached the directory
+// stays unfinished on disk: manifest.partial.json, the first file written, says of what format it
+// is, who writes it and whose data it will hold (`whose`).
 //
-// File names are relative to path(), with '/' between folders.
+// One writer at a time: it has the directory's lock until commit() or its own end, and a second one
+// throws Error that names the first. Who holds a lock() of the directory already hands it in, and
+// goes on holding it.
+//
+// File names are relative to path(), with '/' between folders; the format writes() them.
 class DirectoryWriter {
  public:
   enum class Leftover { discard, keep };  // the files of an unfinished directory
-  DirectoryWriter(const fs::path& path, const std::string& format, int version,
-                  const Json& whose = Json::object(), Leftover leftover = Leftover::discard);
+  DirectoryWriter(const fs::path& path, const DirectoryFormat& format,
+                  const Json& whose = Json::object(), Leftover leftover = Leftover::discard,
+                  const DirectoryLock* held = nullptr);
   // Throws what the constructor would for this path: for who has long work to do before it.
-  static void check_path(const fs::path& path, const std::string& format);
+  static void check_path(const fs::path& path, const DirectoryFormat& format,
+                         Leftover leftover = Leftover::discard,
+                         const DirectoryLock* held = nullptr);
+  static std::unique_ptr<DirectoryLock> lock(const fs::path& path);
   // The `whose` of an unfinished directory; nothing where there is none, or a finished one.
   static std::optional<Json> whose_unfinished(const fs::path& path);
   // Its format, likewise.
   static std::optional<std::string> format_unfinished(const fs::path& path);
-  // Makes a finished directory an unfinished one with all its files, to be gone on with.
+  // Makes a finished directory an unfinished one with all its files, to be gone on with, or started
+  // afresh. The caller has its lock().
   static void reopen(const fs::path& path, const Json& whose);
 
   const fs::path& path() const { return path_; }
@@ -108,8 +121,8 @@ class DirectoryWriter {
   void take_note(const std::string& file, FileEntry entry);
 
   fs::path path_;
-  std::string format_;
-  int version_;
+  DirectoryFormat format_;
+  std::unique_ptr<DirectoryLock> lock_;
   std::map<std::string, FileEntry> files_;
 };
 

@@ -4,6 +4,8 @@
 // Some network file systems have no such locks: there it holds nothing.
 #pragma once
 
+#include <memory>
+
 #include "lacuna/core/file.h"
 
 namespace lacuna {
@@ -14,11 +16,15 @@ class DirectoryLock {
   enum class Wait { no, yes };  // yes: for others that are done in a moment
   // Throws Error when the directory is in use in a way that excludes this one, unless it waits.
   DirectoryLock(const fs::path& directory, Use use, Wait wait = Wait::no);
+  // Nothing where it is in use in such a way.
+  static std::unique_ptr<DirectoryLock> attempt(const fs::path& directory, Use use);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
  private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+
   int fd_;
 };
 

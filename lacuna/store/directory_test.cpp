@@ -1,6 +1,7 @@
 #include "lacuna/store/directory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -11,10 +12,14 @@ namespace {
 
 constexpr const char* kFormat = "lacuna.example";
 
+DirectoryFormat format(int version = 1) {
+  return {kFormat, version, {"a/*.npy", "b/*.npy", "old/*.npy", "*.txt", "data.bin", "none.bin"}};
+}
+
 class DirectoryTest : public testing::Test {
  protected:
   Directory write(int version = 1) {
-    DirectoryWriter writer(path_, kFormat, version, {{"command", "test"}});
+    DirectoryWriter writer(path_, format(version), {{"command", "test"}});
     writer.add_array("a/numbers.npy", Array::from<uint16_t>({1, 2, 3}));
     writer.add_array("a/halves.npy", Array::from<BFloat16>({BFloat16(1.0f), BFloat16(-2.5f)}));
     writer.add_lines("names.txt", {"α", "", "b c"});
@@ -123,13 +128,14 @@ TEST_F(DirectoryTest, AnArrayOfAnotherTypeOrShapeIsRefused) {
 
 TEST_F(DirectoryTest, UnfinishedIsRefusedByReadersAndStartedAfreshByItsWriter) {
   {
-    DirectoryWriter writer(path_, kFormat, 1, {{"command", "the first try"}});
+    DirectoryWriter writer(path_, format(), {{"command", "the first try"}});
     writer.add_array("old/left.npy", Array::from<uint8_t>({1}));
     EXPECT_EQ(Json::parse(read_text(path_ / "manifest.partial.json"))["whose"]["command"],
               "the first try");
   }
   EXPECT_ERROR(open(), "unfinished");
-  EXPECT_ERROR(DirectoryWriter(path_, "lacuna.other", 1), "an unfinished lacuna.example is there");
+  EXPECT_ERROR(DirectoryWriter(path_, {"lacuna.other", 1, {}}),
+               "an unfinished lacuna.example is there");
   const Directory directory = write();
   EXPECT_FALSE(fs::exists(path_ / "old"));
   EXPECT_NO_THROW(directory.check(Progress::none()));
@@ -144,7 +150,7 @@ TEST_F(DirectoryTest, AFinishedOneCanBeReopenedAndGoneOnWith) {
   EXPECT_EQ(DirectoryWriter::whose_unfinished(path_)->at("of"), "mine");
   using Leftover = DirectoryWriter::Leftover;
   {
-    DirectoryWriter writer(path_, kFormat, 1, {{"of", "yours"}}, Leftover::keep);
+    DirectoryWriter writer(path_, format(), {{"of", "yours"}}, Leftover::keep);
     EXPECT_EQ(read_text(path_ / "a/numbers.npy"), array);
     writer.add_file("a/numbers.npy");
     writer.commit({});
@@ -153,25 +159,69 @@ TEST_F(DirectoryTest, AFinishedOneCanBeReopenedAndGoneOnWith) {
   EXPECT_FALSE(DirectoryWriter::whose_unfinished(path_));
   DirectoryWriter::reopen(path_, Json());
   EXPECT_TRUE(DirectoryWriter::whose_unfinished(path_)->is_null());
-  DirectoryWriter(path_, kFormat, 1);
+  DirectoryWriter(path_, format());
   EXPECT_FALSE(fs::exists(path_ / "a/numbers.npy"));
 }
 
 TEST_F(DirectoryTest, WriterLeavesOtherThingsAlone) {
   fs::create_directories(path_);
-  EXPECT_NO_THROW(DirectoryWriter(path_, kFormat, 1));  // empty: welcome
+  EXPECT_NO_THROW(DirectoryWriter(path_, format()));  // empty: welcome
   write();
-  EXPECT_ERROR(DirectoryWriter(path_, kFormat, 1), "already there and finished");
+  EXPECT_ERROR(DirectoryWriter(path_, format()), "already there and finished");
   const fs::path home = parent_ / "home";
   fs::create_directory(home);
   write_file(home / "thesis.txt", "years of work");
-  EXPECT_ERROR(DirectoryWriter(home, kFormat, 1), "not empty (thesis.txt)");
+  EXPECT_ERROR(DirectoryWriter(home, format()), "not empty (thesis.txt)");
   EXPECT_EQ(read_text(home / "thesis.txt"), "years of work");
-  EXPECT_ERROR(DirectoryWriter(home / "thesis.txt", kFormat, 1), "a file is there");
+  EXPECT_ERROR(DirectoryWriter(home / "thesis.txt", format()), "a file is there");
+}
+
+TEST_F(DirectoryTest, OneWriterAtATime) {
+  {
+    DirectoryWriter first(path_, format(), {{"command", "lacuna make y"}});
+    first.add_lines("names.txt", {"first"});
+    const std::string words = error_of([&] { DirectoryWriter(path_, format()); });
+    EXPECT_NE(words.find("in use by another program"), std::string::npos) << words;
+    EXPECT_NE(words.find(fmt::format("process {} on ", ::getpid())), std::string::npos) << words;
+    EXPECT_NE(words.find("lacuna make y); wait until it has ended"), std::string::npos) << words;
+    EXPECT_ERROR(DirectoryWriter::check_path(path_, format()), "in use");  // before long work, too
+    first.commit({});
+    EXPECT_ERROR(DirectoryWriter(path_, format()), "already there and finished");  // lock is free
+  }
+  EXPECT_EQ(open().lines("names.txt"), std::vector<std::string>{"first"});
+  const fs::path other = parent_ / "other";
+  { DirectoryWriter interrupted(other, format()); }
+  const auto lock = DirectoryWriter::lock(other);  // who has the lock hands it in
+  EXPECT_ERROR(DirectoryWriter(other, format()), "in use");
+  using Leftover = DirectoryWriter::Leftover;
+  DirectoryWriter(other, format(), {}, Leftover::discard, lock.get()).commit({});
+}
+
+TEST_F(DirectoryTest, StartingAfreshTakesAwayWhatTheFormatWritesAndNothingElse) {
+  const auto unfinished = [&] {
+    DirectoryWriter writer(path_, format());
+    writer.add_array("a/left.npy", Array::from<uint8_t>({1}));
+  };
+  for (const char* mine : {"notes.md", "a/notes.md", "sub/x.npy", "manifest.md"}) {
+    unfinished();
+    fs::create_directories((path_ / mine).parent_path());
+    write_file(path_ / mine, "thoughts");
+    const fs::path named = fs::path(mine).parent_path() == "sub" ? "sub" : mine;
+    EXPECT_ERROR(DirectoryWriter(path_, format()), "holds " + named.string() + ", which is not");
+    EXPECT_ERROR(DirectoryWriter::check_path(path_, format()), "move it away");
+    EXPECT_TRUE(fs::exists(path_ / mine) && fs::exists(path_ / "a/left.npy")) << mine;
+    using Leftover = DirectoryWriter::Leftover;
+    EXPECT_NO_THROW(DirectoryWriter(path_, format(), {}, Leftover::keep)) << "harms nothing";
+    fs::remove_all(path_ / named);
+  }
+  unfinished();
+  write_file(path_ / "manifest.json.0123456789abcdef.tmp", "{");  // killed in between
+  DirectoryWriter(path_, format());
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_), {}), 1);  // that it is unfinished
 }
 
 TEST_F(DirectoryTest, WriterChecksWhatItIsGiven) {
-  DirectoryWriter writer(path_, kFormat, 1);
+  DirectoryWriter writer(path_, format());
   EXPECT_ERROR(writer.add_lines("names.txt", {"a", "b\nc"}),
                "line 2 of names.txt would hold a line");
   EXPECT_ERROR(writer.add_lines("bad.txt", {"\xff\xfe"}), "not be valid UTF-8");

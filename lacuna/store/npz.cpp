@@ -118,16 +118,14 @@ struct NpzWriter::Member {
   std::string buffer;       // the last bytes of `written`
 };
 
-NpzWriter::NpzWriter(const fs::path& path) : path_(path), temporary_(path) {
-  temporary_ += ".tmp";
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw_errno(temporary_.string(), "cannot create");
+NpzWriter::NpzWriter(const fs::path& path) : file_(path) {
+  const fs::path& place = file_.temporary();
+  fd_ = ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw_errno(place.string(), "cannot create");
 }
 
 NpzWriter::~NpzWriter() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (fd_ >= 0) ::close(fd_);
 }
 
 size_t NpzWriter::add(const std::string& name, DType dtype, const Shape& shape) {
@@ -188,18 +186,12 @@ void NpzWriter::append_bytes(Member& member, std::string_view bytes) {
 }
 
 void NpzWriter::flush(Member& member) {
-  write_at(member.data_place + member.written - member.buffer.size(), member.buffer);
+  write(member.data_place + member.written - member.buffer.size(), member.buffer);
   member.buffer.clear();
 }
 
-void NpzWriter::write_at(uint64_t place, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), off_t(place));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_errno(temporary_.string(), "cannot write");
-    bytes.remove_prefix(size_t(written));
-    place += uint64_t(written);
-  }
+void NpzWriter::write(uint64_t place, std::string_view bytes) {
+  write_at(fd_, std::as_bytes(std::span(bytes)), place, file_.temporary());
 }
 
 void NpzWriter::close() {
@@ -207,15 +199,14 @@ void NpzWriter::close() {
   for (const auto& member : members_) {
     LACUNA_ASSERT(member->written == member->entry.bytes);
     flush(*member);
-    write_at(member->entry.place, local_header(member->entry));
+    write(member->entry.place, local_header(member->entry));
     directory += central_header(member->entry);
   }
-  write_at(end_, directory + end_of_file(members_.size(), end_, directory.size()));
-  if (::fsync(fd_) != 0) throw_errno(temporary_.string(), "cannot flush to the disk");
-  if (::close(std::exchange(fd_, -1)) != 0) throw_errno(temporary_.string(), "cannot close");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-    throw_errno(path_.string(), "cannot rename");
-  sync_directory(path_.parent_path());
+  write(end_, directory + end_of_file(members_.size(), end_, directory.size()));
+  const std::string place = file_.temporary().string();
+  if (::fsync(fd_) != 0) throw_errno(place, "cannot flush to the disk");
+  if (::close(std::exchange(fd_, -1)) != 0) throw_errno(place, "cannot close");
+  file_.commit();
 }
 
 }  // namespace lacuna

@@ -11,7 +11,7 @@
 // and all can grow side by side. Elements start at a multiple of 64 bytes of the file. Sizes are
 // 64-bit ("zip64"): a file may be as large as the disk. The same arrays give the same bytes.
 //
-// The file is written beside its place, as PATH.tmp, and renamed by close(): a reader sees all of
+// The file is written beside its place and renamed by close() (AtomicFile): a reader sees all of
 // it or nothing. Without close() nothing is left.
 #pragma once
 
@@ -56,9 +56,9 @@ class NpzWriter {
   void append(size_t array, DType dtype, std::span<const std::byte> bytes);
   void append_bytes(Member& member, std::string_view bytes);
   void flush(Member& member);
-  void write_at(uint64_t place, std::string_view bytes);
+  void write(uint64_t place, std::string_view bytes);
 
-  fs::path path_, temporary_;
+  AtomicFile file_;
   int fd_ = -1;
   uint64_t end_ = 0;  // of the members so far
   std::vector<std::unique_ptr<Member>> members_;

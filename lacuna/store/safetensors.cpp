@@ -88,15 +88,13 @@ Array read_entry(const fs::path& path, const std::string& name, const Json& entr
 void write_safetensors(const fs::path& path, const Safetensors& contents) {
   const std::string header = header_of(contents);
   const uint64_t length = header.size();
-  fs::path temporary = path;
-  temporary += ".tmp";
-  FileWriter file(temporary);
+  AtomicFile whole(path);
+  FileWriter file(whole.temporary());
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   for (const auto& [name, array] : contents.arrays) file.write(array.bytes());
   file.close();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw_errno(path.string(), "cannot rename");
-  sync_directory(path.parent_path());
+  whole.commit();
 }
 
 Safetensors read_safetensors(const fs::path& path) {

@@ -15,17 +15,11 @@ namespace {
 class CsvFile : public PredictionFile {
  public:
   CsvFile(const fs::path& path, PredictionLayout layout)
-      : path_(path), temporary_(path.string() + ".tmp"), layout_(std::move(layout)) {
+      : whole_(path), layout_(std::move(layout)), file_(whole_.temporary()) {
     layout_.widest = std::max(layout_.widest, 1u);  // of the wild type alone, too
-    file_ = std::make_unique<FileWriter>(temporary_);
     for (uint32_t i = 1; i <= layout_.widest; ++i) add_cell(fmt::format("gene_{}", i));
     for (const std::string& label : layout_.labels) add_cell(quoted(label));
     end_line();
-  }
-  ~CsvFile() override {
-    if (!file_) return;
-    std::error_code ignored;
-    fs::remove(temporary_, ignored);
   }
 
   void add(std::span<const uint32_t> genes, std::span<const float> predicted) override {
@@ -39,12 +33,8 @@ class CsvFile : public PredictionFile {
   }
 
   void close() override {
-    file_->close();
-    std::error_code error;
-    fs::rename(temporary_, path_, error);
-    if (error) throw Error("{}: cannot rename: {}", path_.string(), error.message());
-    file_.reset();
-    sync_directory(path_.parent_path());
+    file_.close();
+    whole_.commit();
   }
 
  private:
@@ -54,7 +44,7 @@ class CsvFile : public PredictionFile {
   }
   void end_line() {
     line_.back() = '\n';  // in place of the last comma
-    file_->write(line_);
+    file_.write(line_);
     line_.clear();
   }
   static std::string quoted(const std::string& cell) {
@@ -64,9 +54,9 @@ class CsvFile : public PredictionFile {
     return text + '"';
   }
 
-  fs::path path_, temporary_;
+  AtomicFile whole_;
   PredictionLayout layout_;
-  std::unique_ptr<FileWriter> file_;
+  FileWriter file_;
   std::string line_;
 };
 

@@ -96,15 +96,35 @@ class ListedSamples : public Candidates {
     return is_sample;
   }
 
-  static std::optional<std::string_view> next_word(std::string_view& rest) {
+  // Nothing at the end of the line, or where a comment begins.
+  std::optional<std::string> next_word(std::string_view& rest) const {
     constexpr std::string_view kSeparators = ", \t\r";
     rest.remove_prefix(std::min(rest.find_first_not_of(kSeparators), rest.size()));
     if (rest.empty() || rest.front() == '#') return {};
-    std::string_view word = rest.substr(0, rest.find_first_of(kSeparators));
+    if (rest.front() == '"') {
+      std::string word = quoted_word(rest);
+      if (!rest.empty() && kSeparators.find(rest.front()) == kSeparators.npos)
+        throw Error("{}: something stands right behind \"{}\"; put a comma between", where(), word);
+      return word;
+    }
+    const std::string word(rest.substr(0, rest.find_first_of(kSeparators)));
     rest.remove_prefix(word.size());
-    if (word.size() > 2 && word.front() == '"' && word.back() == '"')
-      word = word.substr(1, word.size() - 2);
     return word;
+  }
+
+  // Between two quotes, of which one that belongs to the name is written twice.
+  std::string quoted_word(std::string_view& rest) const {
+    std::string word;
+    for (size_t at = 1; at < rest.size(); ++at) {
+      const bool is_quote = rest[at] == '"';
+      if (is_quote && (at + 1 == rest.size() || rest[at + 1] != '"')) {
+        rest.remove_prefix(at + 1);
+        return word;
+      }
+      word += rest[at];
+      if (is_quote) ++at;
+    }
+    throw Error("{}: a quote begins and does not end; write a quote in a name as two", where());
   }
 
   std::string where() const { return fmt::format("{}:{}", path_.string(), line_); }

@@ -101,6 +101,20 @@ TEST(Candidates, ATableWithAHead) {
   EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", called)), (Samples{{0, 1}, {1}}));
 }
 
+// In quotes a name may hold what otherwise ends it.
+TEST(Candidates, AnyNameInQuotes) {
+  const TemporaryDirectory folder;
+  const Names odd({"a,b", "c d", "#e", "f\"g", "h", "\t"});
+  const auto read = [&](const std::string& text) {
+    write_file(folder / "samples.csv", text);
+    return all_of(*listed_samples(folder / "samples.csv", odd));
+  };
+  EXPECT_EQ(read("\"a,b\",\"c d\" h\n\"#e\"\th #e\n\"f\"\"g\"\r\nf\"g,\"\t\""),
+            (Samples{{0, 1, 4}, {2, 4}, {3}, {3, 5}}));
+  EXPECT_ERROR(read("h\n\"a,b"), "samples.csv:2: a quote begins and does not end");
+  EXPECT_ERROR(read("\"h\"h"), "samples.csv:1: something stands right behind \"h\"");
+}
+
 TEST(Candidates, MistakesAreNamedWithTheirLine) {
   EXPECT_EQ(error_in("HO\n\nyal02w HO\n").substr(error_in("x").find("samples.csv")),
             "samples.csv:3: there is no gene 'yal02w'; did you mean 'YAL002W'?");

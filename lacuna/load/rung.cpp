@@ -30,6 +30,12 @@ std::span<const Rung> all_rungs() { return kRungs; }
 
 bool is_stored(Rung rung) { return rung <= Rung::disk_positions; }
 
+MaskForm form_of(Rung rung) {
+  if (rung == Rung::disk_bits || rung == Rung::ram_bits) return MaskForm::bits;
+  if (rung == Rung::disk_bf16) return MaskForm::bf16;
+  return rung == Rung::disk_positions ? MaskForm::positions : MaskForm::u8;
+}
+
 bool loads_masks(Rung rung) { return rung != Rung::device && rung != Rung::kernel; }
 
 }  // namespace lacuna

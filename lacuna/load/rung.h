@@ -15,6 +15,8 @@
 #include <span>
 #include <string_view>
 
+#include "lacuna/ops/masks.h"
+
 namespace lacuna {
 
 enum class Rung : uint8_t {
@@ -33,6 +35,7 @@ std::string_view name(Rung rung);            // "disk:u8"
 Rung rung_from_name(std::string_view name);  // throws Error, listing all
 std::span<const Rung> all_rungs();           // in the order above
 bool is_stored(Rung rung);                   // reads a store
+MaskForm form_of(Rung rung);                 // of what it stores or holds; u8 for all others
 bool loads_masks(Rung rung);                 // a loader's batch holds masks: all but device, kernel
 // Batches of masks that a loader of so many threads should make ahead: each takes 70 MB at yeast
 // size and batch 28, so no more than keep every thread at work.

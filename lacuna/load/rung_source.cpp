@@ -37,11 +37,6 @@ namespace {
 
 constexpr double kMargin = 1.2;  // of free memory, over what is needed: batches come on top
 
-MaskForm form_of(Rung rung) {
-  if (is_stored(rung)) return form_of_disk_rung(name(rung));
-  return rung == Rung::ram_bits ? MaskForm::bits : MaskForm::u8;
-}
-
 MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungOptions& options) {
   const MaskForm form = form_of(options.rung);
   if (options.store.empty())
@@ -100,7 +95,7 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
         "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
         "kernel needs none, and `lacuna plan {}` compares them all",
         name(options.rung), kMargin, format_bytes(needed), with_commas(state->samples),
-        format_bytes(there), screen.path().string());
+        format_bytes(there), shell_word(screen.path().string()));
   state->held = Scratch<std::byte>(needed);
   constexpr uint64_t kBlock = 256;  // samples between two words of progress
   progress.begin("making masks", state->samples, "samples");

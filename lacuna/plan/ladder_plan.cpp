@@ -13,12 +13,6 @@
 namespace lacuna {
 namespace {
 
-MaskForm form_of(Rung rung) {
-  if (rung == Rung::disk_bits || rung == Rung::ram_bits) return MaskForm::bits;
-  if (rung == Rung::disk_bf16) return MaskForm::bf16;
-  return rung == Rung::disk_positions ? MaskForm::positions : MaskForm::u8;
-}
-
 bool is_held(Rung rung) { return rung == Rung::ram_u8 || rung == Rung::ram_bits; }
 
 class Planner {
@@ -51,6 +45,22 @@ class Planner {
     return loads_masks(rung) && rung != Rung::disk_u8 && rung != Rung::ram_u8;
   }
 
+  // Masks beside those that the loader made, as so many batches of them. Validation predicts two
+  // batches' worth at a time while training keeps what it has.
+  static constexpr double kPredicted = 2;
+  double copies_in_memory(Rung rung) const {
+    if (!loads_masks(rung)) return 0;
+    const double on_the_way = machine_.gpu ? 2 : 0;  // from which the GPU fetches them
+    if (has_records(rung)) return on_the_way;        // side by side, read where they lie
+    return (machine_.gpu ? on_the_way : 1) + kPredicted;
+  }
+  double copies_on_device(Rung rung) const {
+    if (rung == Rung::kernel) return 0;
+    return (loads_masks(rung) ? kFed : 1) + kPredicted;
+  }
+  // On a GPU: the batch that is used, the one that arrives, and the one that a recorded step reads.
+  static constexpr double kFed = 3;
+
   void count_bytes(RungPlan& plan) const {
     const FormSize& form = sizes_.of(form_of(plan.rung));
     const double masks = batch() * sizes_.u8.record;
@@ -61,14 +71,15 @@ class Planner {
     if (has_records(plan.rung)) plan.memory_bytes += mask_buffers() * masks;
     if (is_held(plan.rung)) plan.memory_bytes += samples() * form.record;
     if (plan.rung == Rung::worker) plan.memory_bytes += double(sizes_.table);
+    plan.memory_bytes += copies_in_memory(plan.rung) * masks;
 
     plan.moved_bytes = index_bytes() + (loads_masks(plan.rung) ? masks : 0);
-    const double where_the_model_computes =
-        plan.rung == Rung::kernel ? 0 : masks + (plan.rung == Rung::device) * double(sizes_.table);
+    const double table = plan.rung == Rung::device ? double(sizes_.table) : 0;
     if (machine_.gpu)
-      plan.device_bytes = where_the_model_computes + index_bytes();
-    else if (plan.rung == Rung::device)
-      plan.memory_bytes += where_the_model_computes;
+      plan.device_bytes =
+          copies_on_device(plan.rung) * masks + table + (kFed + kPredicted) * index_bytes();
+    else if (plan.rung == Rung::device)  // made by a step and gone with it: validation's are more
+      plan.memory_bytes += kPredicted * masks + table;
   }
 
   double loader_seconds(Rung rung) const {

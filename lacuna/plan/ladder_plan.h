@@ -42,9 +42,10 @@ struct PlanSettings {
 struct RungPlan {
   Rung rung = Rung::kernel;
   double disk_bytes = 0;       // of the store
-  double memory_bytes = 0;     // of this process: masks held, buffers of batches (those of
-                               // validation too), tables
-  double device_bytes = 0;     // on the GPU, beside the model; 0 without one
+  double memory_bytes = 0;     // of this process: masks held, batches of the loader, copies that
+                               // training and validation read or a GPU fetches, tables
+  double device_bytes = 0;     // on the GPU, beside the model: batches of training, of its recorded
+                               // step and of validation, tables; 0 without one
   double read_bytes = 0;       // a batch: from the store or from memory
   double moved_bytes = 0;      // a batch: to where the model computes
   double prepare_seconds = 0;  // once: writing the store

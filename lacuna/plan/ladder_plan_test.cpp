@@ -79,11 +79,13 @@ TEST(LadderPlan, BytesByHand) {
   EXPECT_NEAR(plan.of(Rung::disk_u8).disk_bytes, kYeast * (623 * 4096 + 4096 / 185.0), 1);
   EXPECT_NEAR(plan.of(Rung::disk_positions).disk_bytes, kYeast * (2 * 4096 + 4096 / 185.0), 1);
   EXPECT_EQ(plan.of(Rung::worker).disk_bytes, 0);
-  EXPECT_EQ(plan.of(Rung::disk_u8).memory_bytes, 6 * indices);
+  // disk:u8 and ram:u8: a training step's copy, and that of a prediction of two batches' worth.
+  EXPECT_EQ(plan.of(Rung::disk_u8).memory_bytes, 6 * indices + 3 * batch);
   EXPECT_EQ(plan.of(Rung::disk_bits).memory_bytes, 6 * indices + 12 * batch);
-  EXPECT_EQ(plan.of(Rung::ram_u8).memory_bytes, 6 * indices + kYeast * 2'551'232.0);
+  EXPECT_EQ(plan.of(Rung::ram_u8).memory_bytes, 6 * indices + 3 * batch + kYeast * 2'551'232.0);
   EXPECT_EQ(plan.of(Rung::ram_bits).memory_bytes, 6 * indices + 12 * batch + kYeast * 319'488.0);
   EXPECT_EQ(plan.of(Rung::worker).memory_bytes, 6 * indices + 12 * batch + 20e6);
+  EXPECT_EQ(plan.of(Rung::device).memory_bytes, 6 * indices + 2 * batch + 20e6);
   EXPECT_EQ(plan.of(Rung::kernel).memory_bytes, 6 * indices);
   for (const RungPlan& rung : plan.rungs) {
     EXPECT_EQ(rung.moved_bytes, indices + (loads_masks(rung.rung) ? batch : 0)) << name(rung.rung);
@@ -110,9 +112,10 @@ TEST(LadderPlan, SecondsByHand) {
 
 TEST(LadderPlan, WhatMemoryCannotHoldIsReadFromDiskAgain) {
   // A tenth of the store fits into the cache: nine tenths of every batch come at 1 GB a second.
-  const double store = plan_on(machine_with(1e15, 1e15)).of(Rung::disk_u8).disk_bytes;
+  const RungPlan any = plan_on(machine_with(1e15, 1e15)).of(Rung::disk_u8);
+  const double store = any.disk_bytes, own = any.memory_bytes;
   const RungPlan warm = plan_on(machine_with(2 * store, 1e15)).of(Rung::disk_u8);
-  const RungPlan cold = plan_on(machine_with(store / 10, 1e15)).of(Rung::disk_u8);
+  const RungPlan cold = plan_on(machine_with(store / 10 + own, 1e15)).of(Rung::disk_u8);
   EXPECT_EQ(warm.cold_seconds, 0);
   EXPECT_NEAR(cold.cold_seconds, 0.9 * 28 * store / kYeast / 1e9, 1e-5);
   EXPECT_EQ(cold.batch_seconds, warm.batch_seconds);  // which is by definition that of a warm cache
@@ -143,17 +146,22 @@ TEST(LadderPlan, TheMarginIsAFifth) {
   EXPECT_FALSE(plan_on(machine_with(16e9, store * 1.2 - 1)).of(Rung::disk_bits).fits());
 }
 
-// 300 MB hold no arena of batches; a disk there is, and disk:u8 needs no buffers.
+// 300 MB hold no arena of batches; a disk there is, and disk:u8 needs no buffers of the loader's.
 TEST(LadderPlan, TinyMemoryAndALargeDisk) {
   const LadderPlan plan = plan_on(machine_with(300e6, 10e12));
   EXPECT_EQ(plan.pick, Rung::kernel);
   EXPECT_THAT(plan.of(Rung::worker).lacks,
               ElementsAre("needs 1.05 GB in memory with 20% margin, 300 MB free"));
   EXPECT_EQ(plan.masks_pick, Rung::device);  // one batch at a time fits
-  const LadderPlan smaller = plan_on(machine_with(60e6, 10e12));
-  EXPECT_EQ(smaller.masks_pick, Rung::disk_u8);
-  EXPECT_THAT(smaller.masks_reason, HasSubstr("to prepare once"));
-  EXPECT_THAT(smaller.masks_reason, HasSubstr("worker needs 1.05 GB in memory"));
+  StepCosts costs = quiet_costs();
+  costs.update = 1e-2;  // which takes long here
+  const LadderPlan slow = plan_ladder(yeast_sizes(), costs, machine_with(300e6, 10e12),
+                                      {.samples = kYeast, .prefetch = 4});
+  EXPECT_EQ(slow.masks_pick, Rung::disk_u8);
+  EXPECT_THAT(slow.masks_reason, HasSubstr("to prepare once"));
+  EXPECT_THAT(slow.masks_reason, HasSubstr("worker needs 1.05 GB in memory"));
+  // Not even the copy that a step and validation read.
+  EXPECT_FALSE(plan_on(machine_with(250e6, 10e12)).of(Rung::disk_u8).fits());
 }
 
 TEST(LadderPlan, NoMemoryForMasksAndNoDisk) {
@@ -173,7 +181,15 @@ TEST(LadderPlan, GpuMakesTheMasksItself) {
   EXPECT_THAT(plan.masks_reason, HasSubstr("564 B moved a batch instead of 71.4 MB"));
   EXPECT_THAT(plan.masks_reason, HasSubstr("Test GPU"));
   EXPECT_NEAR(plan.of(Rung::worker).later_seconds, (28 * 2'551'232.0 + 564) / 50e9, 1e-9);
-  EXPECT_EQ(plan.of(Rung::kernel).device_bytes, 564);
+  // In memory: two batches on their way to the GPU; disk:u8 also lays out what validation predicts.
+  const double batch = 28 * 2'551'232.0;
+  EXPECT_EQ(plan.of(Rung::worker).memory_bytes, 6 * 564 + (12 + 2) * batch + 20e6);
+  EXPECT_EQ(plan.of(Rung::disk_u8).memory_bytes, 6 * 564 + (2 + 2) * batch);
+  // On the GPU: two batches in turn, the recorded step's, and two batches' worth of validation.
+  EXPECT_EQ(plan.of(Rung::worker).device_bytes, 5 * (batch + 564));
+  EXPECT_EQ(plan.of(Rung::disk_u8).device_bytes, 5 * (batch + 564));
+  EXPECT_EQ(plan.of(Rung::device).device_bytes, 3 * batch + 5 * 564 + 20e6);
+  EXPECT_EQ(plan.of(Rung::kernel).device_bytes, 5 * 564);
   EXPECT_THAT(plan.notes, Contains(HasSubstr("assumed: test")));
   machine.gpu->memory.value = 80e6;  // too small for one batch of masks
   const LadderPlan small = plan_on(machine);
@@ -236,6 +252,8 @@ TEST(LadderWords, TimesAsPeopleReadThem) {
   EXPECT_EQ(format_milliseconds(2.5), "2.5 s");
   EXPECT_EQ(format_milliseconds(0), "0 ms");
   EXPECT_EQ(format_seconds(0.35), "0.35 s");
+  EXPECT_EQ(format_seconds(0.004), "4.00 ms");
+  EXPECT_EQ(format_seconds(0.0000123), "0.0123 ms");
   EXPECT_EQ(format_seconds(200), "3 min 20 s");
   EXPECT_EQ(format_seconds(30 * 86400), "30 days");
 }

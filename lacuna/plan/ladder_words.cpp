@@ -123,6 +123,7 @@ std::string format_milliseconds(double seconds) {
 
 std::string format_seconds(double seconds) {
   if (seconds <= 0) return "0 s";
+  if (seconds < 0.1) return format_milliseconds(seconds);
   if (seconds < 10) return fmt::format("{:.{}f} s", seconds, seconds < 1 ? 2 : 1);
   if (seconds >= 3 * 86400)
     return fmt::format("{} days", with_commas(uint64_t(seconds / 86400 + 0.5)));

@@ -14,7 +14,7 @@ void explain(const Machine& machine, LadderPlan& plan);
 std::string format_epochs(double count);
 // "0.41 ms", "12.3 ms", "0.0031 ms": three digits.
 std::string format_milliseconds(double seconds);
-// "0.3 s", "12 s", "3 min 20 s", "25 days".
+// "3.10 ms", "0.35 s", "12 s", "3 min 20 s", "25 days".
 std::string format_seconds(double seconds);
 
 }  // namespace lacuna

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/core/memory.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/text.h"
@@ -57,8 +58,7 @@ Figure probe_memory_copy() {
     std::memcpy(to.get() + at, from.get() + at, kPiece);
     times.push_back(seconds_since(start));
   }
-  std::ranges::sort(times);
-  return {double(kPiece) / times[times.size() / 2], "measured: 67 MB copied by one thread"};
+  return {double(kPiece) / median(times), "measured: 67 MB copied by one thread"};
 }
 
 // ---- disk
@@ -72,16 +72,15 @@ class ProbeFile {
  public:
   explicit ProbeFile(const fs::path& folder) : path_((folder / ".lacuna-probe-XXXXXX").string()) {
     fd_ = ::mkostemp(path_.data(), O_CLOEXEC);
+    if (fd_ < 0) throw_errno(folder.string(), "cannot be written");
   }
   ~ProbeFile() {
-    if (fd_ < 0) return;
     ::close(fd_);
     ::unlink(path_.c_str());
   }
   ProbeFile(const ProbeFile&) = delete;
   ProbeFile& operator=(const ProbeFile&) = delete;
 
-  bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
   const char* path() const { return path_.c_str(); }
 
@@ -102,7 +101,8 @@ struct Blocks {
 };
 
 // Pieces of 1, 2, 4, ... MB, each with its fsync; the last one counts, because small ones are
-// mostly the wait for the disk's answer. Returns the blocks written, 0 after an error.
+// mostly the wait for the disk's answer. Ends early where a piece fails: throws Error if that is the
+// first one. Returns the blocks written.
 size_t write_blocks(const ProbeFile& file, Figure& speed) {
   const Blocks blocks(kMostBlocks);
   const auto start = Clock::now();
@@ -111,14 +111,18 @@ size_t write_blocks(const ProbeFile& file, Figure& speed) {
   for (size_t count = 1; count <= kMostBlocks; count *= 2) {
     if (seconds_since(start) + 2 * last > kDiskSeconds) break;
     const auto piece = Clock::now();
-    const ssize_t size = ssize_t(count * kBlock);
-    if (::pwrite(file.get(), blocks.data.get(), size_t(size), off_t(written * kBlock)) != size ||
-        ::fsync(file.get()) != 0)
-      return 0;
+    const size_t size = count * kBlock;
+    try {
+      write_at(file.get(), {blocks.data.get(), size}, written * kBlock, file.path());
+      if (::fsync(file.get()) != 0) throw_errno(file.path(), "cannot flush to the disk");
+    } catch (const Error&) {
+      if (written == 0) throw;
+      break;
+    }
     last = seconds_since(piece);
     written += count;
     speed = {double(size) / last,
-             fmt::format("measured: {} written, with fsync", format_bytes(uint64_t(size)))};
+             fmt::format("measured: {} written, with fsync", format_bytes(size))};
   }
   return written;
 }
@@ -149,15 +153,13 @@ Figure read_blocks(const ProbeFile& file, size_t count) {
 void probe_disk(Machine& machine) {
   machine.disk_free = {double(free_disk_bytes(machine.folder)),
                        fmt::format("the file system of {}", machine.folder.string())};
-  const ProbeFile file(machine.folder);
-  const size_t blocks = file.is_open() ? write_blocks(file, machine.disk_write) : 0;
-  if (blocks == 0) {
-    const std::string why = fmt::format("assumed: {} cannot be written ({})",
-                                        machine.folder.string(), std::strerror(errno));
-    machine.disk_write = machine.disk_read = {kAssumedDisk, why};
-    return;
+  try {
+    const ProbeFile file(machine.folder);
+    machine.disk_read = read_blocks(file, write_blocks(file, machine.disk_write));
+  } catch (const Error& error) {
+    machine.disk_write =
+        machine.disk_read = {kAssumedDisk, fmt::format("assumed: {}", error.what())};
   }
-  machine.disk_read = read_blocks(file, blocks);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include "lacuna/core/file_size_limit.h"
 #include "lacuna/core/memory.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/core/threads.h"
@@ -40,8 +41,21 @@ TEST(Machine, DiskIsThatOfTheFolder) {
 // /proc cannot be written, not even by root.
 TEST(Machine, FolderThatCannotBeWrittenLeavesTheSpeedAssumed) {
   const Machine machine = probe_machine("/proc");
-  EXPECT_THAT(machine.disk_write.from, StartsWith("assumed: /proc cannot be written"));
+  EXPECT_THAT(machine.disk_write.from, StartsWith("assumed: /proc: cannot be written: "));
   EXPECT_GT(machine.disk_write.value, 0);
+}
+
+// What was measured before the disk was full counts.
+TEST(Machine, AFullDiskEndsTheProbeEarly) {
+  const TemporaryDirectory folder;
+  const auto written = [&](uint64_t bytes) {
+    const FileSizeLimit limit(bytes);
+    return probe_machine(folder.path()).disk_write.from;
+  };
+  EXPECT_EQ(written(1'500'000), "measured: 1.05 MB written, with fsync");
+  EXPECT_THAT(written(500'000), StartsWith("assumed: "));
+  EXPECT_THAT(written(500'000), HasSubstr("cannot write: File too large"));
+  EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 TEST(Machine, NoGpuSaysWhereItWasLookedFor) {

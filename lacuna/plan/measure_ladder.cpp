@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/core/memory.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/load/rung_source.h"
@@ -43,8 +45,7 @@ double time_batches(RungLoader& loader, double seconds, Use use) {
     }
     round = passed / double(count);
   }
-  std::ranges::sort(rounds);
-  return rounds[kRounds / 2];
+  return median(std::move(rounds));
 }
 
 // How many elements the masks of a batch keep: a reader that needs every byte.

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lacuna/core/error.h"
@@ -59,10 +59,11 @@ class Bench {
       }
       medians[size_t(thread)] = median(times);
     };
-    std::vector<std::thread> others;
-    for (int thread = 1; thread < threads_; ++thread) others.emplace_back(work, thread);
+    std::vector<std::future<void>> others;
+    for (int thread = 1; thread < threads_; ++thread)
+      others.push_back(std::async(std::launch::async, work, thread));
     work(0);
-    for (std::thread& other : others) other.join();
+    for (auto& other : others) other.get();  // throws what the thread threw
     double rate = 0;
     for (const double seconds : medians) rate += 1 / std::max(seconds, 1e-9);
     return 1 / rate;

@@ -317,7 +317,7 @@ void run_store(const Options& options) {
       Directory::open(options.path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
   if (options.check)
     throw Error("{}: a store is checked against its screen: `lacuna verify {} --screen SCREEN`",
-                options.path, options.path);
+                options.path, shell_word(options.path));
   if (options.json) {
     Json json = store.manifest();
     json["finished"] = true;

@@ -5,7 +5,8 @@
 
 namespace lacuna::cli {
 
-// What the run in this directory is, how far it came and what it holds; reads what the report reads.
+// What the run in this directory is, how far it came and what it holds; reads what the report
+// reads.
 void print_run_info(const fs::path& path, bool json);
 
 }  // namespace lacuna::cli

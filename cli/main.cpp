@@ -1,5 +1,5 @@
-// The program `lacuna`, and lacuna-torch (cli/torch_commands.h): declares the subcommands, and turns
-// what they throw into one line and an exit code.
+// The program `lacuna`, and lacuna-torch (cli/torch_commands.h): declares the subcommands, and
+// turns what they throw into one line and an exit code.
 //   0 done    1 it failed    2 the call was wrong    75 stopped by a signal: resume me
 #include <fmt/format.h>
 
@@ -44,7 +44,8 @@ void print_error(std::string message) {
   fmt::print(stderr, "error: {}\n", message);
 }
 
-// "lacuna generate screen --help": of the innermost subcommand that was named, which has the options.
+// "lacuna generate screen --help": of the innermost subcommand that was named, which has the
+// options.
 std::string help_of_call(const CLI::App& app) {
   std::string words = "lacuna";
   for (auto named = app.get_subcommands(); !named.empty(); named = named[0]->get_subcommands())

@@ -90,6 +90,14 @@ def test_one_run_has_every_section(screen, tmp_path):
     assert "stopped" not in words and "not evaluated" not in words
 
 
+def test_commands_can_be_copied_into_a_shell(screen, tmp_path):
+    run = make_run(tmp_path / "my run", screen)
+    words = text_of(report(tmp_path / "report.html", run))
+    assert f"lacuna train '{run}/config.yaml' --out '{run}-again'" in words
+    (run / "evaluation.json").unlink()
+    assert f"lacuna evaluate '{run}'" in text_of(report(tmp_path / "report.html", run))
+
+
 def test_nothing_is_fetched_from_outside(screen, tmp_path):
     page = report(tmp_path / "report.html", make_run(tmp_path / "run", screen))
     assert "Content-Security-Policy" in page and "default-src 'none'" in page

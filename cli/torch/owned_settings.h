@@ -9,8 +9,8 @@
 
 namespace lacuna::cli {
 
-// Throws UsageError where one of `settings` ("key=value") sets a key of `owned`, which says for each
-// what decides it.
+// Throws UsageError where one of `settings` ("key=value") sets a key of `owned`, which says for
+// each what decides it.
 inline void refuse_owned(const std::vector<std::string>& settings,
                          const std::map<std::string, std::string>& owned) {
   for (const std::string& setting : settings) {

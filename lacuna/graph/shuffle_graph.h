@@ -1,8 +1,8 @@
 // The control graph: every gene keeps its degrees and gets other partners. What a model still gains
 // from a graph like this comes from degrees, not from who is linked to whom.
 //
-// Each gene-gene edge type is shuffled on its own, by random swaps: two links a - b and c - d become
-// a - d and c - b, where neither of these was there. So, for every type and gene,
+// Each gene-gene edge type is shuffled on its own, by random swaps: two links a - b and c - d
+// become a - d and c - b, where neither of these was there. So, for every type and gene,
 //   - in-degree and out-degree stay exactly as they were;
 //   - self loops stay where they are, and no new one arises;
 //   - two-way links stay two-way and one-way edges one-way: an undirected type stays undirected;

@@ -5,8 +5,8 @@
 //   expand_masks(store.layout(), store.form(), store.record(sample), out);
 //
 // A directory of format "lacuna.store" (docs/formats.md):
-//   manifest.json   what it is of (a screen), the rung, the samples, and the fingerprint of what the
-//                   masks were made from
+//   manifest.json   what it is of (a screen), the rung, the samples, and the fingerprint of what
+//                   the masks were made from
 //   data.mdb        LMDB: key = sample number, 4 bytes, big endian; value = a header of 48 bytes
 //                   and the record (mask_form.h)
 //   pages.npy       checksums of the pages that LMDB finds values by (store_pages.h)

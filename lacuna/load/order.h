@@ -2,17 +2,17 @@
 //
 // An epoch visits each of n samples once. Its order is a keyed permutation of [0, n), computed one
 // place at a time, so any position of any epoch is reached at once: nothing is stored, nothing
-// replayed. With G = global_batch, global batch p of an epoch covers the places [p * G, (p + 1) * G)
-// of its order, and is cut into one contiguous slice a rank, nearly equal: the first (size % world)
-// ranks take one sample more. Hence
+// replayed. With G = global_batch, global batch p of an epoch covers the places [p * G, (p + 1) *
+// G) of its order, and is cut into one contiguous slice a rank, nearly equal: the first (size %
+// world) ranks take one sample more. Hence
 //   - all ranks together visit every sample exactly once an epoch;
 //   - another number of ranks at the same global batch gives the same global batches in the same
 //     order.
 //
 // The remainder: n is rarely a multiple of G.
-//   Remainder::keep   the last global batch of an epoch is shorter and is cut by the same rule; when
-//                     it has fewer samples than there are ranks, the last ranks get an empty batch,
-//                     so that all ranks count the same batches
+//   Remainder::keep   the last global batch of an epoch is shorter and is cut by the same rule;
+//                     when it has fewer samples than there are ranks, the last ranks get an empty
+//                     batch, so that all ranks count the same batches
 //   Remainder::drop   that batch is left out: n % G samples, others in every epoch, are not visited
 #pragma once
 

@@ -1,5 +1,5 @@
-// Writes a store of masks (mask_store.h), goes on with one that was interrupted, or adds the samples
-// that a screen has gained since.
+// Writes a store of masks (mask_store.h), goes on with one that was interrupted, or adds the
+// samples that a screen has gained since.
 //
 // Several threads make records while one writes them, in transactions of about 64 MB that are each
 // on the disk before the next is begun: what a kill or a loss of power leaves is whole up to its
@@ -26,8 +26,8 @@ struct PrepareOptions {
   // To count on; not set: what the disk has free.
   std::function<uint64_t()> free_bytes = {};
   Json made_by = Json::object();  // see Directory
-  // Looked at between transactions, and while checksums are taken behind the last; true: ends there,
-  // and leaves the store unfinished.
+  // Looked at between transactions, and while checksums are taken behind the last; true: ends
+  // there, and leaves the store unfinished.
   const std::atomic<bool>* stop = nullptr;
 };
 

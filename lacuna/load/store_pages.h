@@ -21,9 +21,9 @@ class StorePages {
   static constexpr const char* kData = "data.mdb";
   static constexpr const char* kFile = "pages.npy";
 
-  // Of the LMDB in a directory, by walking through it; it must be whole. Where values are small every
-  // page is one of the tree, and all of the file is read: `stop` is looked at meanwhile, and where it
-  // turns true the result is nothing.
+  // Of the LMDB in a directory, by walking through it; it must be whole. Where values are small
+  // every page is one of the tree, and all of the file is read: `stop` is looked at meanwhile, and
+  // where it turns true the result is nothing.
   static std::optional<StorePages> measure(const fs::path& directory,
                                            const std::atomic<bool>* stop = nullptr);
   // As a finished store has them written down.

@@ -189,8 +189,8 @@ TEST(VerifyMasks, StaleAndUnfinishedStoresAreRefused) {
   EXPECT_ERROR(verify_masks(f.screen, f.store, {}), "unfinished");
 }
 
-// A flipped byte is reported wherever it lies, but for what a value leaves of a page that it has for
-// itself; nothing crashes. Pages of the tree are chosen more often than their share.
+// A flipped byte is reported wherever it lies, but for what a value leaves of a page that it has
+// for itself; nothing crashes. Pages of the tree are chosen more often than their share.
 TEST(VerifyMasks, FlippedBytesAnywhere) {
   for (const MaskForm form : {MaskForm::bits, MaskForm::positions}) {
     const Fixture f(form, form == MaskForm::bits ? GraphSize::small : GraphSize::tiny);

@@ -1,24 +1,29 @@
 // Sums over one shared graph, for a batch of samples that each remove a few nodes.
 //
-//   out[t, v, b, :] = keep[b, v] * reduce over edges (u -> v) of type t with u kept of  value *
-//   x[u, b, :]
+//   out[t, v, b, :] = keep[b, v] * reduce of value * x[u, b, :]
+//                                  over edges (u -> v) of type t with u kept
 //
 // No mask exists: a removed node's row is read as zero and written as zero. The layout is
 // node-major with the samples side by side, so one pass over the edges serves the whole batch.
 //
 //   x        [N, B, H]      f32 or bf16 (f64: the reference), contiguous; the caller's
-//   removed  [ptr[B]]       node indices, any order, repeats allowed; sample b owns removed[ptr[b]
-//   .. ptr[b + 1]) values   [E]            f32, all types one after another in edge order; null = 1
-//   (only with Reduce::sum) eps      [T]            f32; null = no self term, else out += (1 +
-//   eps[t]) * x[v, b, :], also for removed v out      [T, N, B, H]   or [N, B, H] with sum_types;
-//   the dtype of x; every element is written
+//   removed  [ptr[B]]       node indices, any order, repeats allowed; sample b owns those from
+//                           ptr[b] to ptr[b + 1] - 1
+//   values   [E]            f32, all types one after another in edge order; null = 1 (others only
+//                           with Reduce::sum)
+//   eps      [T]            f32; null = no self term, else out += (1 + eps[t]) * x[v, b, :], also
+//                           for removed v
+//   out      [T, N, B, H]   or [N, B, H] with sum_types; the dtype of x; every element is written
 //
-// Reduce::sum   the sum
-// Reduce::mean  divided by the number of kept in-neighbours (repeats counted); 0 where there are
-// none Reduce::gcn   each term divided by sqrt(d(u) * d(v)), d = kept in-degree; a term with d(u) =
-// 0 counts as 0 Reduce::max   the largest kept in-neighbour, channel by channel; 0 where there are
-// none. Its gradient goes to the first
-//               one in edge order that attains it. Not with sum_types.
+//   Reduce::sum    the sum
+//   Reduce::mean   divided by the number of kept in-neighbours (repeats counted); 0 where there are
+//                  none
+//   Reduce::gcn    each term divided by sqrt(d(u) * d(v)), d = kept in-degree; a term with
+//                  d(u) = 0 counts as 0
+//   Reduce::max    the largest kept in-neighbour, channel by channel; 0 where there are none. Its
+//                  gradient goes to the first one in edge order that attains it. Not with
+//                  sum_types.
+//
 // A NaN or infinity in x reaches exactly the rows that sum it (a removed row's never does).
 //
 // Accumulation is f32 (f64 for f64) in edge order, types one after another: the same bits on every

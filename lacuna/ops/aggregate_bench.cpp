@@ -1,6 +1,6 @@
-// Aggregation at yeast size: nine types, 2,495,908 edges, batch 28 of three removed genes, width 64.
-// CPU is the time of all threads together. bench/aggregate_cpu.py sets these beside torch.sparse
-// and PyG.
+// Aggregation at yeast size: nine types, 2,495,908 edges, batch 28 of three removed genes, width
+// 64. CPU is the time of all threads together. bench/aggregate_cpu.py sets these beside
+// torch.sparse and PyG.
 #include "lacuna/ops/aggregate.h"
 
 #include <benchmark/benchmark.h>

@@ -1,6 +1,6 @@
-// The chunks layout on tensor cores: bf16 sums. A step gathers 32 rows of the slab with two ldmatrix
-// (16 bytes a lane) as the second operand of mma.m16n8k16; the first is the 0/1 membership of 16
-// lines x 16 neighbours, expanded from bits.
+// The chunks layout on tensor cores: bf16 sums. A step gathers 32 rows of the slab with two
+// ldmatrix (16 bytes a lane) as the second operand of mma.m16n8k16; the first is the 0/1 membership
+// of 16 lines x 16 neighbours, expanded from bits.
 #include "lacuna/ops/slice_block.cuh"
 
 namespace lacuna::cuda {

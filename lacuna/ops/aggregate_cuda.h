@@ -11,13 +11,13 @@
 //
 // Sums are f32 (f64 for f64) in an order that the graph, its plan and the device fix: the same bits
 // in every run. The ways differ in that order, so their results differ in rounding; and in the
-// backward pass of the first two ways types are added in an order that depends on the sample's place in
-// the batch, so moving a sample may change the last bits of its gradient.
+// backward pass of the first two ways types are added in an order that depends on the sample's
+// place in the batch, so moving a sample may change the last bits of its gradient.
 //
 // A NaN or infinity in x or in the edge values reaches exactly the rows that sum it, on all ways:
 // where a sum of the slices way (or one with edge values) is not finite, its rows are summed again
-// term by term. The slices way keeps less of very small numbers: a term loses what is below 2^-86 in
-// absolute size.
+// term by term. The slices way keeps less of very small numbers: a term loses what is below 2^-86
+// in absolute size.
 #pragma once
 
 #include "lacuna/ops/aggregate.h"
@@ -42,8 +42,9 @@ template <class Real>
 uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const CudaAggregateOptions& options,
                                   int64_t batch, int64_t width);
 
-//   x [N, B, H]    values [E]    eps [T]    out [T, N, B, H] or [N, B, H]    error [1]; values,
-//   eps, error may be null
+//   x [N, B, H]    values [E]    eps [T]    out [T, N, B, H] or [N, B, H]    error [1]
+//
+// values, eps and error may be null.
 template <class Real>
 void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options, int64_t width,
                     const Real* x, const CudaRemoved& removed, const Parameter<Real>* values,

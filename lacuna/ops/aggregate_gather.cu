@@ -348,8 +348,8 @@ void launch(const GatherArgs<Real>& a, cudaStream_t stream) {
   if (warps() >= kEnoughWarps) {
     shape.longest = uint32_t(std::clamp<int64_t>(4 * a.edges / rows, kLong, kLongest));
   }
-  // Tiles of a source that the cache holds are taken in turn, so that finding the neighbours is paid
-  // once; of a larger one all rows take the same tile.
+  // Tiles of a source that the cache holds are taken in turn, so that finding the neighbours is
+  // paid once; of a larger one all rows take the same tile.
   const bool cached = int64_t(a.nodes) * a.columns * int64_t(sizeof(Real)) <= kCacheBytes;
   shape.tiles_each =
       cached ? int(std::clamp<int64_t>(warps() / kEnoughWarps, 1, std::min<int64_t>(tiles, 8))) : 1;

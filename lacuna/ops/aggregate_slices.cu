@@ -23,8 +23,8 @@ Device device() {
   return d;
 }
 
-// What loading a slab costs, in the unit of slice::Layout::cost. With one panel a helper's change to
-// another slice is in it.
+// What loading a slab costs, in the unit of slice::Layout::cost. With one panel a helper's change
+// to another slice is in it.
 double slab_cost(const Pass& pass) { return (pass.panel_count > 1 ? 2.0 : 4.0) * pass.slab_rows; }
 // A helper's change to another slice with several panels, in slab loads: nothing overlaps it.
 constexpr double kSwitch = 1.2;

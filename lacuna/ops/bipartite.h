@@ -32,11 +32,12 @@
 namespace lacuna {
 
 struct BipartiteGraph {
-  GraphPlan
-      plan;  // type 0: gene -> reaction, type 1: reaction -> metabolite; each end is counted within its node type
+  // Type 0: gene -> reaction, type 1: reaction -> metabolite; each end is counted within its node
+  // type.
+  GraphPlan plan;
   uint32_t genes, reactions, metabolites;
-  std::span<const float>
-      coefficients;  // [edges of type 1] stoichiometry: reactants negative, products positive; the caller's
+  // [edges of type 1] stoichiometry: reactants negative, products positive; the caller's.
+  std::span<const float> coefficients;
 };
 // Throws Error naming the edge when an index is not in its node type.
 GraphPlan make_bipartite_plan(uint32_t genes, uint32_t reactions, uint32_t metabolites,

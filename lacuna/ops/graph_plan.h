@@ -45,8 +45,8 @@ class GraphPlan {
   uint32_t index_bytes() const;  // 2 or 4
   uint64_t edge_count(uint32_t type) const;
   uint64_t edge_count() const;  // of all types
-  uint64_t first_edge(
-      uint32_t type) const;  // where the type's edges start when all types stand in one row
+  // Where the type's edges start when all types stand in one row.
+  uint64_t first_edge(uint32_t type) const;
   CsrView by_target(uint32_t type) const;
   CsrView by_source(uint32_t type) const;
   // csr.neighbour[place], whatever its width; loops that must be fast ask index_bytes() once.

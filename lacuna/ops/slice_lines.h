@@ -1,5 +1,5 @@
-// The lines of a panel (slice_plan.h has the words), before a layout puts them into chunks, and what
-// both layouts do with their chunks; internal to SlicePlan::make.
+// The lines of a panel (slice_plan.h has the words), before a layout puts them into chunks, and
+// what both layouts do with their chunks; internal to SlicePlan::make.
 #pragma once
 
 #include <cstdint>

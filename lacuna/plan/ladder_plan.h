@@ -78,9 +78,9 @@ struct LadderPlan {
 LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
                        const PlanSettings& settings);
 
-// The whole of it for a screen: sizes looked at, steps timed, rungs planned (about a second at yeast
-// size). settings.samples 0: as many as the screen has. threads: of the loader, at least 1. Throws
-// Error for a screen without samples or with a sample that removes what is not a gene.
+// The whole of it for a screen: sizes looked at, steps timed, rungs planned (about a second at
+// yeast size). settings.samples 0: as many as the screen has. threads: of the loader, at least 1.
+// Throws Error for a screen without samples or with a sample that removes what is not a gene.
 struct ScreenPlan {
   MaskSizes sizes;
   StepCosts costs;

@@ -101,8 +101,8 @@ struct Blocks {
 };
 
 // Pieces of 1, 2, 4, ... MB, each with its fsync; the last one counts, because small ones are
-// mostly the wait for the disk's answer. Ends early where a piece fails: throws Error if that is the
-// first one. Returns the blocks written.
+// mostly the wait for the disk's answer. Ends early where a piece fails: throws Error if that is
+// the first one. Returns the blocks written.
 size_t write_blocks(const ProbeFile& file, Figure& speed) {
   const Blocks blocks(kMostBlocks);
   const auto start = Clock::now();

@@ -1,14 +1,14 @@
-// The ladder measured: batches of a screen through the loader, rung after rung, beside what the plan
-// says.
+// The ladder measured: batches of a screen through the loader, rung after rung, beside what the
+// plan says.
 //
 //   const Screen slice = write_slice(screen, folder / "slice", 512);
 //   const LadderMeasurement measured = measure_ladder(slice, {.folder = folder});
 //
 // Masks of all samples would fill a disk, so the ladder is measured on a slice: the first samples,
-// as a screen of its own. A rung's store is made, warmed, read, and removed before the next. A batch
-// is there when the loader has handed it over: masks in memory, to be read where they lie. For the
-// rungs that hand out views that is before anybody has read them, so a second time includes reading
-// every byte once.
+// as a screen of its own. A rung's store is made, warmed, read, and removed before the next. A
+// batch is there when the loader has handed it over: masks in memory, to be read where they lie.
+// For the rungs that hand out views that is before anybody has read them, so a second time includes
+// reading every byte once.
 #pragma once
 
 #include <atomic>
@@ -42,8 +42,8 @@ struct RungMeasurement {
   double stored_bytes = 0;     // a sample: on disk, or held in memory on the ram rungs
   double moved_bytes = 0;      // a sample: of a batch
   double host_bytes = 0;       // the most memory that the rung took, without mapped files
-  // Batches that were looked at hold exactly the masks that the edges say (plain_masks.h); on device
-  // and kernel, which load none, exactly the removed genes.
+  // Batches that were looked at hold exactly the masks that the edges say (plain_masks.h); on
+  // device and kernel, which load none, exactly the removed genes.
   bool is_exact = false;
 
   // Of training, where it was measured; difference: the largest between predictions after it and
@@ -62,8 +62,8 @@ struct LadderMeasurement {
   std::vector<RungMeasurement> rungs;
 };
 
-// The first `samples` of a screen (all where it has fewer) with the same graph, and a split "ladder"
-// that trains on all of them.
+// The first `samples` of a screen (all where it has fewer) with the same graph, and a split
+// "ladder" that trains on all of them.
 Screen write_slice(const Screen& screen, const fs::path& out, uint64_t samples);
 
 using RungMeasured = std::function<void(const RungMeasurement&)>;  // hears of each rung at its end
@@ -74,7 +74,8 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
                                  const RungMeasured& measured = {},
                                  Progress& progress = Progress::none());
 
-// The rungs as the report reads them from ladder.json: {"samples", "batch", "threads", "rungs": [..]}
+// The rungs as the report reads them from ladder.json: {"samples", "batch", "threads", "rungs":
+// [..]}
 Json to_json(const LadderMeasurement& ladder);
 
 }  // namespace lacuna

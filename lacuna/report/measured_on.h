@@ -1,5 +1,5 @@
-// What profile.json and ladder.json say of the config and the screen that they were measured on, and
-// in what that differs from the run in whose folder they lie.
+// What profile.json and ladder.json say of the config and the screen that they were measured on,
+// and in what that differs from the run in whose folder they lie.
 #pragma once
 
 #include <map>
@@ -10,13 +10,13 @@
 
 namespace lacuna::report {
 
-// The settings of a config as a run keeps it, by their full names: "train.lr" -> "1e-3". A list reads
-// "[a, b]". Only what a run writes is understood: a setting a line, blocks by indentation, no
+// The settings of a config as a run keeps it, by their full names: "train.lr" -> "1e-3". A list
+// reads "[a, b]". Only what a run writes is understood: a setting a line, blocks by indentation, no
 // comments.
 std::map<std::string, std::string> settings_of(const std::string& config);
 
-// Sentences for a reader: what differs, and what cannot be said because the file does not tell. Empty
-// where all is the run's own. The screen's place is no difference, only what it holds.
+// Sentences for a reader: what differs, and what cannot be said because the file does not tell.
+// Empty where all is the run's own. The screen's place is no difference, only what it holds.
 std::vector<std::string> differences(const Run& run, const Profile& profile);
 std::vector<std::string> differences(const Run& run, const Ladder& ladder);
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/text.h"
 #include "lacuna/report/measured_on.h"
 
 namespace lacuna::report {
@@ -261,7 +262,7 @@ Predictions read_predictions(const fs::path& folder, const std::string& part) {
     throw Error(
         "{}.*.npy do not belong together: predicted and measured must be f32 [samples, "
         "labels] for the {} samples; run `lacuna evaluate {}` again",
-        stem, result.sample.size(), folder.parent_path().string());
+        stem, result.sample.size(), shell_word(folder.parent_path().string()));
   return result;
 }
 
@@ -383,7 +384,8 @@ Run read_run(const fs::path& path) {
   Run run;
   run.path = path;
   run.name = last_name(path);
-  const std::string again = fmt::format("run `lacuna evaluate {}` again", path.string());
+  const std::string again =
+      fmt::format("run `lacuna evaluate {}` again", shell_word(path.string()));
   reading(run_json, "train again", [&] { read_run_json(run_json, run); });
   if (fs::exists(path / "config.yaml"))
     run.config = read_text(path / "config.yaml");

@@ -142,7 +142,8 @@ struct Run {
   std::vector<std::string> notes;  // what a reader of the report should know about the files
 
   bool is_finished() const { return status == "finished"; }
-  // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is none.
+  // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is
+  // none.
   std::string setting(const std::string& key) const;
   // The split that was used: from the evaluation, else from config.yaml; empty: not known.
   std::string split() const;
@@ -156,9 +157,9 @@ struct Run {
 };
 
 Run read_run(const fs::path& path);
-// All of them, with names that tell them apart. A folder that is no run but holds runs (what `lacuna
-// compare` writes) stands for these, in the order of their names. Throws Error when two paths are
-// the same run.
+// All of them, with names that tell them apart. A folder that is no run but holds runs (what
+// `lacuna compare` writes) stands for these, in the order of their names. Throws Error when two
+// paths are the same run.
 std::vector<Run> read_runs(const std::vector<fs::path>& paths);
 
 }  // namespace lacuna::report

@@ -17,14 +17,15 @@ namespace {
 constexpr size_t kLabelsShown = 8;  // plots of more labels would make the file large
 
 std::string not_evaluated(const Run& run) {
-  return note(fmt::format("Not evaluated yet: `lacuna evaluate {}`.", run.path.string()));
+  return note(
+      fmt::format("Not evaluated yet: `lacuna evaluate {}`.", shell_word(run.path.string())));
 }
 
 std::string not_predicted(const Run& run) {
   return note(
       fmt::format("There are no predictions beside evaluation.json; `lacuna evaluate {}` "
                   "writes them.",
-                  run.path.string()));
+                  shell_word(run.path.string())));
 }
 
 // ---- baselines

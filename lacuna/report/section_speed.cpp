@@ -93,9 +93,9 @@ std::string config_section(const Run& run) {
   if (run.config.empty()) return out;
   const std::string config = (run.path / "config.yaml").string();
   out += paragraph("The same settings once more, from the resolved configuration below:");
-  out += code_block(
-      fmt::format("lacuna train {} --out {}-again", config,
-                  (run.path.has_filename() ? run.path : run.path.parent_path()).string()));
+  const fs::path path = run.path.has_filename() ? run.path : run.path.parent_path();
+  out += code_block(fmt::format("lacuna train {} --out {}", shell_word(config),
+                                shell_word(path.string() + "-again")));
   return out + fold("Resolved configuration (config.yaml)", code_block(run.config), true);
 }
 

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <span>
 
+#include "lacuna/core/median.h"
 #include "lacuna/core/text.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/row_charts.h"
@@ -93,8 +94,7 @@ double median_rate(const Run& run) {
   for (const auto& line : run.steps)
     if (std::isfinite(line.samples_per_s)) rates.push_back(line.samples_per_s);
   if (rates.empty()) return kNotDefined;
-  std::nth_element(rates.begin(), rates.begin() + ptrdiff_t(rates.size() / 2), rates.end());
-  return rates[rates.size() / 2];
+  return median(std::move(rates));
 }
 
 std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& label) {
@@ -153,7 +153,7 @@ std::string one_run(const Run& run) {
   if (!part)
     return out + paragraph(fmt::format("This run was not evaluated yet: run `lacuna evaluate {}`, "
                                        "then make the report again.",
-                                       run.path.string()));
+                                       shell_word(run.path.string())));
   std::string words;
   for (const auto& label : part->labels) words += paragraph(verdict(run, *part, label));
   if (part->labels.size() == 1) return out + words;

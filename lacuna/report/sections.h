@@ -1,6 +1,6 @@
 // The sections of a report, each a piece of HTML without its heading. What a run lacks is told in a
-// sentence where a reader would look for it; a section that would say nothing more (predictions of a
-// run that was not evaluated, a profile that was not measured) is empty.
+// sentence where a reader would look for it; a section that would say nothing more (predictions of
+// a run that was not evaluated, a profile that was not measured) is empty.
 #pragma once
 
 #include <span>

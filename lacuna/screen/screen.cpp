@@ -7,6 +7,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/text.h"
 
 namespace lacuna {
 namespace {
@@ -314,9 +315,8 @@ void add_split(const fs::path& path, const Split& split) {
     if (there.name == split.name)
       throw Error(
           "{}: has a split '{}' already; choose another name, or take it away with `lacuna split "
-          "{} "
-          "--name {} --remove`",
-          path.string(), split.name, path.string(), split.name);
+          "{} --name {} --remove`",
+          path.string(), split.name, shell_word(path.string()), shell_word(split.name));
   add_array_to(path, split_file(split.name), split.parts, [&](Json& manifest) {
     manifest.at("splits").push_back({{"name", split.name}, {"how", split.how}});
   });

@@ -64,8 +64,8 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents,
 // Adds a split to a finished screen: the array first, then the manifest by rename. Throws Error
 // when the name is taken.
 void add_split(const fs::path& screen, const Split& split);
-// Takes a split out of a finished screen and returns it, in memory. Throws Error, listing those that
-// there are, where none has this name.
+// Takes a split out of a finished screen and returns it, in memory. Throws Error, listing those
+// that there are, where none has this name.
 Split remove_split(const fs::path& screen, const std::string& name);
 
 // "genes", "nodes TYPE", "features TYPE.NAME", "edges KEY", "values KEY.NAME".

@@ -1,6 +1,6 @@
 // Opening a screen at yeast size, with 332,313 and with 20 million samples of three genes; the
-// opponent reads the same three sample arrays into memory. Then an epoch over 20 million samples, in
-// order and in a scattered order, with the memory before and after: `anon` is what the program
+// opponent reads the same three sample arrays into memory. Then an epoch over 20 million samples,
+// in order and in a scattered order, with the memory before and after: `anon` is what the program
 // holds, `mapped` the pages of files that the kernel may take back at any time.
 //
 // Screens are made in the directory for temporary files (TMPDIR), 300 MB, and removed at the end.

@@ -127,12 +127,12 @@ class DirectoryWriter {
 };
 
 // Adds an array to a finished directory: the array first, then, by rename, the manifest as
-// change() leaves it. A reader sees the directory without the array or with it. Two that add at once
-// take turns.
+// change() leaves it. A reader sees the directory without the array or with it. Two that add at
+// once take turns.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
-// The other way round: first the manifest, as change() leaves it and without the file, then the file
-// goes.
+// The other way round: first the manifest, as change() leaves it and without the file, then the
+// file goes.
 void remove_file_from(const fs::path& directory, const std::string& file,
                       const std::function<void(Json& manifest)>& change);
 

@@ -10,9 +10,9 @@
 // as long as the transaction lives. A transaction and its cursors belong to one thread at a time;
 // any number of transactions may share an environment.
 //
-// No lock file is made or taken for reading, so read-only folders work, and nobody may write to the database
-// meanwhile. A file cut short is refused when it is opened; LMDB keeps no checksums, so a damaged
-// page inside it can crash whoever reads it.
+// No lock file is made or taken for reading, so read-only folders work, and nobody may write to the
+// database meanwhile. A file cut short is refused when it is opened; LMDB keeps no checksums, so a
+// damaged page inside it can crash whoever reads it.
 //
 // Throws Error that names the path.
 #pragma once

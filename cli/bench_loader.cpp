@@ -1,18 +1,18 @@
 // `lacuna bench loader`: epochs of shuffled batches through the loader, timed one by one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/bench.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/memory.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/screen.h"
@@ -42,24 +42,14 @@ struct Arguments {
 };
 
 struct Memory {
-  uint64_t own = 0;     // anonymous pages, bytes
+  uint64_t own = 0;     // not mapped from a file, bytes
   uint64_t mapped = 0;  // pages of mapped files
   uint64_t peak = 0;    // of both together, so far
 };
 
 Memory memory_of_this_process() {
-  Memory memory;
-  std::ifstream status("/proc/self/status");
-  std::string key;
-  uint64_t kibibytes;
-  for (std::string line; std::getline(status, line);) {
-    std::istringstream words(line);
-    if (!(words >> key >> kibibytes)) continue;
-    if (key == "RssAnon:") memory.own = kibibytes * 1024;
-    if (key == "RssFile:") memory.mapped = kibibytes * 1024;
-    if (key == "VmHWM:") memory.peak = kibibytes * 1024;
-  }
-  return memory;
+  const uint64_t own = own_memory(), all = std::max(used_memory(), own);
+  return {own, all - own, peak_memory()};
 }
 
 struct Epoch {

@@ -111,7 +111,7 @@ void add_split(CLI::App& app) {
       "  lacuna split demo --name random --by random --seed 1\n"
       "  lacuna split demo --name random --remove\n"
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
-      "  lacuna split demo --name even --by stratified --column label:fitness\n"
+      "  lacuna split demo --name even --by stratified --column label:gene_interaction\n"
       "  lacuna split demo --name published --by file --file split.json");
   command->callback([options, command] {
     if (!options->remove) return run(*options);

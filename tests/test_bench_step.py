@@ -46,7 +46,12 @@ def test_a_python_without_packages_is_told_so():
 def test_errors_name_the_culprit(config):
     assert "100000 samples" in fail("bench", "step", config, "--batch", 100000)
     assert "--batch" in fail("bench", "step", config, "--batch", 0, code=2)
-    assert "--batch" in fail("bench", "step", config, "--set", "train.batch=4", code=2)
+    assert "--batch" in fail("bench", "step", config, "--batch", 8, "--set", "train.batch=4", code=2)
+    assert "--batch" in fail("bench", "step", config, "--set", "train.batch=auto", code=2)
+
+
+def test_the_batch_is_the_configs_when_not_given(config):
+    assert "\n    4 " in succeed("bench", "step", config, "--set", "train.batch=4", "--steps", 1, "--warm", 0).stdout
 
 
 def test_all_forms_predict_the_same(tmp_path):

@@ -25,7 +25,7 @@ Example:
 struct Arguments {
   fs::path config, weights, json;
   std::vector<std::string> settings;
-  std::vector<uint64_t> batches = {28};
+  std::vector<uint64_t> batches;  // none: the config's
   StepCounts counts;
 };
 
@@ -45,9 +45,13 @@ void print_table(const std::vector<StepMeasurement>& measurements) {
   fmt::print("{}", format_table(rows, {0, 1, 2, 3}));
 }
 
-void run(const Arguments& arguments) {
-  refuse_owned(arguments.settings, {{"train.batch", "--batch"}});
+void run(Arguments arguments) {
+  if (!arguments.batches.empty()) refuse_owned(arguments.settings, {{"train.batch", "--batch"}});
   const Config config = read_config(arguments.config, arguments.settings);
+  if (arguments.batches.empty() && config.train.batch == 0)
+    throw UsageError("train.batch is auto in {}; say which with --batch",
+                     arguments.config.string());
+  if (arguments.batches.empty()) arguments.batches = {uint64_t(config.train.batch)};
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   const auto measurements =
       measure_steps(config, arguments.batches, arguments.counts, arguments.weights, note);
@@ -65,11 +69,11 @@ void add_bench_step(CLI::App& bench) {
   step->footer(kMore);
   const auto arguments = std::make_shared<Arguments>();
   step->add_option("CONFIG", arguments->config, "YAML file; see configs/")->required();
-  step->add_option("--batch", arguments->batches, "Samples a step, one or several sizes, as 16,64")
+  step->add_option("--batch", arguments->batches,
+                   "Samples a step, one or several sizes, as 16,64; not given: the config's")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20));
   step->add_option("--steps", arguments->counts.steps, "Steps to measure")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
       ->capture_default_str();

@@ -97,7 +97,10 @@ DirectoryFormat MaskStoreContents::format() {
 MaskStoreContents MaskStoreContents::of(const Screen& screen, const RemovalRules& rules,
                                         MaskForm form, uint64_t begin, uint64_t end) {
   const uint64_t samples = screen.samples().size();
-  if (begin > end || end > samples)
+  if (begin > end)
+    throw Error("samples {0}:{1} asked for, which ends before it begins; did you mean {1}:{0}?",
+                begin, end);
+  if (end > samples)
     throw Error("samples {}:{} asked for, but {} has {}", begin, end, screen.path().string(),
                 samples);
   MaskStoreContents contents;
@@ -146,10 +149,14 @@ MaskStoreContents MaskStoreContents::from_json(const Json& json, const fs::path&
 }
 
 void MaskStoreContents::check_made_for(const Screen& screen, const fs::path& store) const {
-  const std::string mend = prepare_command(screen, *this, store) + " --again";
+  // The store may be right and the screen the wrong one.
+  const std::string mend = fmt::format(
+      "name the screen that it was made for (`lacuna info {}` says), or make it anew with `{} "
+      "--again`",
+      shell_word(store.string()), prepare_command(screen, *this, store));
   const uint64_t samples = screen.samples().size();
   if (end > samples)
-    throw Error("store {} was made for other samples: it holds {} to {}, but {} has {}; run `{}`",
+    throw Error("store {} was made for other samples: it holds {} to {}, but {} has {}; {}",
                 store.string(), begin, end - 1, screen.path().string(), samples, mend);
   const MaskStoreContents here = of(screen, RemovalRules(screen.graph(), view), form, begin, end);
   std::vector<std::string> differing = here.fingerprint.differing_parts(fingerprint);
@@ -163,7 +170,7 @@ void MaskStoreContents::check_made_for(const Screen& screen, const fs::path& sto
     words += (i > 0 ? ", " : "") + part_in_words(differing[i]) + " differ" +
              counts_in_words(differing[i], here, *this);
   if (differing.size() > 3) words += fmt::format(" and {} more parts", differing.size() - 3);
-  throw Error("store {} was made for {}: {}; run `{}`", store.string(),
+  throw Error("store {} was made for {}: {}; {}", store.string(),
               of_samples ? "other samples"
               : of_rules ? "other rules of removal"
                          : "another graph",

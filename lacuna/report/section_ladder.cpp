@@ -78,7 +78,14 @@ ForestPlot plot_of(const Ladder& ladder) {
   return plot;
 }
 
-constexpr const char* kMarks = "Filled: rungs. Open: peers, measured in the same run.";
+// What a reader of the picture has to know.
+std::string legend_of(const Ladder& ladder) {
+  std::string words;
+  if (!ladder.peers.empty()) words += " Filled: rungs. Open: peers, measured in the same run.";
+  for (const LadderRow& rung : ladder.rungs)
+    if (!has_masks(rung.name)) return words + " No dot: a rung that loads no masks to read.";
+  return words;
+}
 
 }  // namespace
 
@@ -86,7 +93,7 @@ std::string ladder_picture(const Ladder& ladder) {
   ForestPlot plot = plot_of(ladder);
   if (plot.rows.empty()) throw Error("the ladder has no rungs to draw; name some with --rungs");
   plot.notes = {"All scales are logarithmic. " + samples_of(ladder), machine_of(ladder)};
-  if (!ladder.peers.empty()) plot.notes[0] += fmt::format(" {}", kMarks);
+  plot.notes[0] += legend_of(ladder);
   return standalone(forest_plot(plot));
 }
 
@@ -98,8 +105,7 @@ std::string ladder_section(const Run& run) {
   for (const std::string& sentence : differences(run, ladder)) out += paragraph(sentence);
   if (!ladder.training.empty()) out += note("Trained: " + ladder.training + ".");
   if (plot.rows.empty()) return out + note("The ladder has no rungs.");
-  out += figure("Every rung, on a logarithmic scale", forest_plot(plot),
-                ladder.peers.empty() ? "" : kMarks);
+  out += figure("Every rung, on a logarithmic scale", forest_plot(plot), legend_of(ladder));
   std::vector<TableRow> rows;
   for (const LadderRow& rung : ladder.rungs) rows.push_back(table_row(rung));
   for (const LadderRow& peer : ladder.peers) rows.push_back(table_row(peer));

@@ -25,7 +25,10 @@ std::string with_interval(const Estimate& estimate, const std::string& interval)
                      correlation(estimate.low), correlation(estimate.high));
 }
 
+constexpr uint64_t kFew = 10;  // samples, of which a correlation says little
+
 std::string comparison(const Estimate& model, const Estimate& baseline) {
+  if (correlation(model.value) == correlation(baseline.value)) return "The model is as good as it.";
   const bool is_ahead = model.value > baseline.value;
   const bool has_intervals = std::isfinite(model.low) && std::isfinite(model.high) &&
                              std::isfinite(baseline.low) && std::isfinite(baseline.high);
@@ -59,6 +62,8 @@ std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvalu
                       with_interval(best->metrics.pearson, "interval"));
   if (std::isfinite(label.model.pearson.value))
     text += " " + comparison(label.model.pearson, best->metrics.pearson);
+  if (label.model.count < kFew)
+    text += fmt::format(" {} samples are too few to say more.", label.model.count);
   return text;
 }
 

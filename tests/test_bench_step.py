@@ -51,7 +51,7 @@ def test_errors_name_the_culprit(config):
 
 
 def test_the_batch_is_the_configs_when_not_given(config):
-    assert "\n    4 " in succeed("bench", "step", config, "--set", "train.batch=4", "--steps", 1, "--warm", 0).stdout
+    assert "\n    4 " in succeed("bench", "step", config, "--set", "train.batch=4", "--steps", 1, "--warm", 0)
 
 
 def test_all_forms_predict_the_same(tmp_path):

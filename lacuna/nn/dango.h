@@ -13,8 +13,8 @@
 // weight 1 on edges and `zero_weight` elsewhere, mean over all N * N places and over networks.
 //
 // The N * N places are never formed: the sum of squares over all of them is the elementwise product
-// of two H + 1 by H + 1 matrices, and the edges, which are few, correct it. It computes in the dtype
-// of its parameters, bf16 or not: the wild type alone, once a step, is little work.
+// of two H + 1 by H + 1 matrices, and the edges, which are few, correct it. It computes in the
+// dtype of its parameters, bf16 or not: the wild type alone, once a step, is little work.
 #pragma once
 
 #include <memory>

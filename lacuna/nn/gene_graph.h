@@ -63,8 +63,8 @@ class GeneGraph {
   // [N, d] f32, given node features side by side; undefined where there are none
   const at::Tensor& features() const { return features_; }
 
-  // From now on with_masks() makes them (rung `device`), of this graph and of every copy: a model has
-  // one, and is asked only when it is there whether it reads any. `graph` is the constructor's.
+  // From now on with_masks() makes them (rung `device`), of this graph and of every copy: a model
+  // has one, and is asked only when it is there whether it reads any. `graph` is the constructor's.
   void make_masks(const HeteroGraph& graph);
   // The input with its masks where this graph makes them; else as it is. To be called before gin(),
   // once a batch.

@@ -20,8 +20,8 @@ namespace lacuna {
 
 class Model : public torch::nn::Module {
  public:
-  // Predicted labels, standardised (mean 0 and sd 1 on the training split). [B, L] f32, or f64 where
-  // the parameters are.
+  // Predicted labels, standardised (mean 0 and sd 1 on the training split). [B, L] f32, or f64
+  // where the parameters are.
   virtual at::Tensor forward(const ModelInput& input) = 0;
   // What is minimised: the loss of the predictions that forward() has just given (a scalar),
   // together with whatever else the model wants small. epoch counts from 0.
@@ -68,8 +68,8 @@ bool add_model(const std::string& name, const char* defaults) {
 
 // Makes the model that `settings` ask for (their key `name`), on the graph's device, with weights
 // drawn from `seed` (the same on every device). The settings that were left out are added, as
-// complete_model() (model_settings.h) does. Throws Error naming an unknown model, key or value, with those that there
-// are.
+// complete_model() (model_settings.h) does. Throws Error naming an unknown model, key or value,
+// with those that there are.
 std::shared_ptr<Model> make_model(YAML::Node settings, const GeneGraph& graph, int64_t label_count,
                                   uint64_t seed);
 }  // namespace lacuna

@@ -54,7 +54,8 @@ void check_rows(const char* name, const Tensor& tensor, int64_t nodes, const c10
   check_size(name, tensor, 1, batch, "[nodes, B, H]");
 }
 
-// Forward from sources to targets, backward the other way round: both make rows of one side from rows of the other.
+// Forward from sources to targets, backward the other way round: both make rows of one side from
+// rows of the other.
 template <bool kBackward>
 Tensor bipartite_meta(const Tensor& plan, const Tensor& coefficients, at::IntArrayRef sizes,
                       std::string_view step, const Tensor& rows, const Tensor& removed,

@@ -149,7 +149,8 @@ inline OptionalTensor contiguous(const OptionalTensor& tensor) {
   return given(tensor) ? OptionalTensor(tensor->contiguous()) : std::nullopt;
 }
 
-// Row `row` of edges [2, E] of any integer type as u32; what does not fit becomes 2^32 - 1, which is no node.
+// Row `row` of edges [2, E] of any integer type as u32; what does not fit becomes 2^32 - 1, which
+// is no node.
 inline std::vector<uint32_t> node_indices(const Tensor& edges, int64_t row) {
   const Tensor line = edges.select(0, row).to(at::kLong).contiguous();
   std::vector<uint32_t> indices(size_t(line.numel()));

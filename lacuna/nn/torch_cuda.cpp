@@ -15,7 +15,7 @@
 namespace lacuna::torch_ops {
 namespace {
 
-// ---- the host's plans by number. Never destroyed: tensors may outlive it at the end of the process.
+// ---- the host's plans by number. Never destroyed: tensors may outlive it at the process's end.
 struct Registry {
   std::mutex mutex;
   std::unordered_map<int64_t, std::shared_ptr<const HostGraph>> graphs;
@@ -39,7 +39,8 @@ void remove(int64_t number) {
   all.graphs.erase(number);
 }
 
-// The error word: one for the process, pinned, so that every device can write to it and the host can read it at any time.
+// The error word: one for the process, pinned, so that every device can write to it and the host
+// can read it at any time.
 int32_t* error_word() {
   static const auto* const word =
       new Tensor(at::zeros({1}, at::TensorOptions(at::kInt).pinned_memory(true)));

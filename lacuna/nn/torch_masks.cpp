@@ -140,8 +140,8 @@ Tensor masks_on_cuda(at::TensorList table, at::IntArrayRef counts, const Tensor&
   return records;
 }
 
-// At a GPU's bandwidth whole records cost no more than finding out what changed. Rows that only the last batch had become
-// the wild type's again.
+// At a GPU's bandwidth whole records cost no more than finding out what changed. Rows that only the
+// last batch had become the wild type's again.
 void update_masks_on_cuda(at::TensorList table, at::IntArrayRef counts, const Tensor& last_removed,
                           const Tensor& last_ptr, const Tensor& removed, const Tensor& ptr,
                           const Tensor& records) {

@@ -4,7 +4,8 @@
 // another language can carry them:
 //
 //   graph    the buffers of a lacuna.Graph; graph[0] is the plan (lacuna/ops/graph_plan.h) as bytes
-//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device; on a GPU one more, see torch_cuda.h
+//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device; on a GPU
+//            one more, see torch_cuda.h
 //   removed  int32, ptr[B] of them or more (spare capacity is not read);   ptr  int32 [B + 1]
 //   x        f32, bf16 or f64;   values [E] and eps [T] f32, or f64 beside f64
 //
@@ -50,7 +51,8 @@ bool has_cuda() {
 #endif
 }
 
-// Throws for what an operator on a GPU was given and could not use; does not wait for those still running.
+// Throws for what an operator on a GPU was given and could not use; does not wait for those still
+// running.
 void check_errors() {
 #if LACUNA_HAVE_CUDA
   throw_pending_error();
@@ -102,7 +104,8 @@ TORCH_LIBRARY(lacuna, m) {
       "update_masks(Tensor[] table, int[] counts, Tensor last_removed, Tensor last_ptr, "
       "Tensor removed, Tensor ptr, Tensor(a!) records) -> ()");
 
-  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite, ...
+  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite,
+  // ...
   m.def("bipartite_plan(int[] sizes, Tensor gene_reaction, Tensor reaction_metabolite) -> Tensor");
   m.def(
       "bipartite(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor x, "

@@ -2,8 +2,8 @@
 // this machine:
 //
 //   1  are masks that a GPU makes the CPU's, bit for bit?
-//   2  is training faster than the usual form (copies of the graph with edge masks), and on a GPU at
-//      least 10 steps a second at batch 28?
+//   2  is training faster than the usual form (copies of the graph with edge masks), and on a GPU
+//      at least 10 steps a second at batch 28?
 //   3  do all rungs train to predictions within 1e-6 of each other? (in f32)
 //   4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model? (device:
 //      beyond the model and the masks of one batch; what the others need is told beside)

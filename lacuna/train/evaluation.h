@@ -7,8 +7,10 @@
 //   predictions/<part>.predicted.npy       [S, L] f32: the model's, in the labels' own units
 //   predictions/<part>.measured.npy        [S, L] f32: NaN = not measured
 //
-//   EvaluationInput input = {.split = "random", .checkpoint = "best_pearson", .labels = {"fitness"}};
-//   input.parts.push_back({Part::test, numbers, predicted, measured_labels(samples, {{0}}, numbers)});
+//   EvaluationInput input = {.split = "random", .checkpoint = "best_pearson"};
+//   input.labels = {"fitness"};
+//   const auto measured = measured_labels(samples, {{0}}, numbers);
+//   input.parts.push_back({Part::test, numbers, predicted, measured});
 //   add_baselines(input, samples, gene_count, split, {{0}});
 //   write_evaluation(run, input, evaluate(input));
 //

@@ -59,8 +59,8 @@ struct Grid {
 };
 
 // Reads the config and resolves every run. Throws UsageError where a split or a key is named twice,
-// where `split` or `train.seed` is varied or set (--splits and --seeds do that), a setting cannot be,
-// or two runs would have the same name; Error for a config that cannot be.
+// where `split` or `train.seed` is varied or set (--splits and --seeds do that), a setting cannot
+// be, or two runs would have the same name; Error for a config that cannot be.
 Grid make_grid(GridOptions options);
 // "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
 std::vector<std::string> left_out_words(const Grid& grid);

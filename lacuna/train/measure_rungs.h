@@ -1,8 +1,8 @@
 // Training on the rungs of the ladder, measured: how fast, in how much memory, and what comes out.
 //
 // The rungs are visited in rounds, up the ladder and down again by turns, and every visit starts
-// from the same weights and sees the same batches. On a CPU they differ by a few per cent: less than
-// a machine may slow down while nine of them are measured one after another.
+// from the same weights and sees the same batches. On a CPU they differ by a few per cent: less
+// than a machine may slow down while nine of them are measured one after another.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // How long a training step takes, on one batch again and again: our side of bench/step.py.
 //
-// The batch lies ready on the device, so only the step is measured: forward, loss, backward, update,
-// recorded where `lacuna train` would record it. What another implementation needs to do the same
-// stands beside: the weights at the start, the genes that the samples remove, their labels, and the
-// predictions of these weights to compare with.
+// The batch lies ready on the device, so only the step is measured: forward, loss, backward,
+// update, recorded where `lacuna train` would record it. What another implementation needs to do
+// the same stands beside: the weights at the start, the genes that the samples remove, their
+// labels, and the predictions of these weights to compare with.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct StepCounts {
 };
 
 // batches: sizes; each is the first so many training samples. weights: a safetensors file to write,
-// parameters by name; empty: none. Throws Error as train() does, and when there are too few samples.
+// parameters by name; empty: none. Throws Error as train() does, and when there are too few
+// samples.
 std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const uint64_t> batches,
                                            const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note);

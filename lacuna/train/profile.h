@@ -1,8 +1,8 @@
 // Where the time of a training step goes.
 //
-// Runs the steps of a config as `lacuna train` does (loader, feed, forward, backward, update, a look
-// at the loss every log_every steps), and says what the thread that trains did with its time. Every
-// moment belongs to one category, so they add up to the wall time:
+// Runs the steps of a config as `lacuna train` does (loader, feed, forward, backward, update, a
+// look at the loss every log_every steps), and says what the thread that trains did with its time.
+// Every moment belongs to one category, so they add up to the wall time:
 //
 //   load, copy         waiting for the loader; laying a batch out and sending it to the device
 //   masks              making masks: nothing on rung `kernel`
@@ -61,8 +61,8 @@ double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>&
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note);
 
-// profile.json: {"format": "lacuna.profile", "version": 1, ...}, with the config and the screen that
-// it was measured on.
+// profile.json: {"format": "lacuna.profile", "version": 1, ...}, with the config and the screen
+// that it was measured on.
 Json to_json(const StepProfile& profile);
 // Writes profile.json and trace.json into a directory, which is made where it is not there.
 void write_profile(const fs::path& directory, const StepProfile& profile);

@@ -65,8 +65,8 @@ Split split_if_any(const Screen& screen, const std::string& name) {
   return {};
 }
 
-// A step of so few numbers is over before a second thread has begun: with it, and worse with many or
-// on a busy machine, most of the time goes into waiting. Who sets OMP_NUM_THREADS has chosen.
+// A step of so few numbers is over before a second thread has begun: with it, and worse with many
+// or on a busy machine, most of the time goes into waiting. Who sets OMP_NUM_THREADS has chosen.
 void choose_threads(const Config& config, uint64_t genes) {
   static const int usual = at::get_num_threads();
   if (std::getenv("OMP_NUM_THREADS")) return;

@@ -223,7 +223,8 @@ class Trainer {
     state_.loss_count = 0;
     const bool better_pearson = take_best(validation);
     log_epoch(train_loss, validation.labels);
-    // `last` comes last: a crash before it repeats the epoch's rest, and writes the best ones again.
+    // `last` comes last: a crash before it repeats the epoch's rest, and writes the best ones
+    // again.
     if (better_pearson) save("best_pearson");
     if (better_mse_) save("best_mse");
     save("last");

@@ -1,5 +1,5 @@
-// Training steps as `lacuna train` takes them (loader, feed, forward, backward, update, a look at the
-// loss every log_every steps), without a run around them: for measuring.
+// Training steps as `lacuna train` takes them (loader, feed, forward, backward, update, a look at
+// the loss every log_every steps), without a run around them: for measuring.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How an epoch did on the validation part: metrics by label, and one score over all labels, by which
-// the best epoch is kept.
+// How an epoch did on the validation part: metrics by label, and one score over all labels, by
+// which the best epoch is kept.
 //
 // A label takes part in a score where its measurements allow it: in that of Pearson where two of
 // them differ, in that of the MSE where there is one. So it is the same labels in every epoch.

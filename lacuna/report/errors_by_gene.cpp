@@ -62,7 +62,7 @@ GroupErrors rank(std::vector<Sums> groups, uint64_t least, size_t shown,
 }  // namespace
 
 ErrorsByGene errors_by_gene(const Screen& screen, const Predictions& predictions, uint64_t label,
-                            size_t shown) {
+                            size_t shown, uint64_t most_pairs) {
   LACUNA_ASSERT(label < predictions.label_count);
   GeneSets sets(screen);
   std::vector<KeyedError> of_genes, of_pairs;
@@ -79,8 +79,12 @@ ErrorsByGene errors_by_gene(const Screen& screen, const Predictions& predictions
     ++result.samples;
     result.mean_absolute += std::abs(error);
     const auto& genes = sets.read(sample);
+    result.all_pairs += genes.size() * (genes.size() - 1) / 2;
+    result.has_too_many_pairs = result.all_pairs > most_pairs;
+    if (result.has_too_many_pairs) of_pairs = {};
     for (size_t i = 0; i < genes.size(); ++i) {
       of_genes.push_back({genes[i], error});
+      if (result.has_too_many_pairs) continue;
       for (size_t j = i + 1; j < genes.size(); ++j)
         of_pairs.push_back({uint64_t(genes[i]) << 32 | genes[j], error});
     }

@@ -31,12 +31,16 @@ struct ErrorsByGene {
   uint64_t samples = 0;
   double mean_absolute = 0;  // over samples
   GroupErrors genes, pairs;
+  uint64_t all_pairs = 0;           // of all samples together
+  bool has_too_many_pairs = false;  // for `pairs`, which is empty then
 };
+inline constexpr uint64_t kMostErrorPairs = 50'000'000;
 
 // A mean over one or two samples is mostly noise, so genes need 5 samples and pairs 3 to be ranked;
 // where no group has so many, all are. Throws Error when a prediction is of a sample that the
-// screen does not have. 16 bytes of memory for every pair of every sample.
+// screen does not have. 16 bytes of memory for every pair of every sample, twice while they are
+// sorted; where there are more than `most_pairs`, pairs are left out.
 ErrorsByGene errors_by_gene(const Screen& screen, const Predictions& predictions, uint64_t label,
-                            size_t shown = 15);
+                            size_t shown = 15, uint64_t most_pairs = kMostErrorPairs);
 
 }  // namespace lacuna::report

@@ -95,6 +95,15 @@ TEST(ErrorsByGene, AgreesWithPlainLoops) {
   }
   EXPECT_EQ(errors_by_gene(screen, predictions, 1, 2).genes.worst.size(), 2u);
 
+  uint64_t pairs = 0;
+  for (const auto& [name, group] : by_loops(screen, predictions, 2)) pairs += group.first;
+  EXPECT_EQ(errors.all_pairs, pairs);
+  EXPECT_FALSE(errors_by_gene(screen, predictions, 1, 1000, pairs).has_too_many_pairs);
+  const ErrorsByGene without = errors_by_gene(screen, predictions, 1, 1000, pairs - 1);
+  EXPECT_TRUE(without.has_too_many_pairs && without.pairs.worst.empty());
+  EXPECT_EQ(without.genes.groups, errors.genes.groups);
+  EXPECT_EQ(without.mean_absolute, errors.mean_absolute);
+
   predictions.sample[3] = 300;
   EXPECT_ERROR(errors_by_gene(screen, predictions, 1), "hold sample 300");
 }

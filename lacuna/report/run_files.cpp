@@ -170,6 +170,7 @@ Evaluation read_evaluation(const fs::path& file) {
     evaluation.rounds = count_of(json.at("bootstrap"), "rounds");
     evaluation.level = number_of(json.at("bootstrap"), "level");
   }
+  evaluation.notes = json.value("notes", std::vector<std::string>());
   for (const auto& [part, contents] : json.at("parts").items()) {
     PartEvaluation result = {.part = part, .samples = count_of(contents, "samples"), .labels = {}};
     for (const auto& [label, of_label] : contents.at("labels").items())
@@ -267,15 +268,13 @@ Predictions read_predictions(const fs::path& folder, const std::string& part) {
 }
 
 // Test first, then validation, then others by name.
-std::vector<Predictions> read_all_predictions(const fs::path& folder) {
+// Of the parts that were evaluated: what else lies there was not written by that evaluation.
+std::vector<Predictions> read_all_predictions(const fs::path& folder,
+                                              const std::vector<PartEvaluation>& parts) {
   std::vector<Predictions> all;
-  if (!fs::is_directory(folder)) return all;
-  constexpr std::string_view kEnd = ".predicted.npy";
   std::set<std::string> others;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(kEnd)) others.insert(name.substr(0, name.size() - kEnd.size()));
-  }
+  for (const PartEvaluation& evaluated : parts)
+    if (fs::exists(folder / (evaluated.part + ".predicted.npy"))) others.insert(evaluated.part);
   for (const std::string part : {"test", "validation"})
     if (others.erase(part) > 0) all.push_back(read_predictions(folder, part));
   for (const auto& part : others) all.push_back(read_predictions(folder, part));
@@ -395,7 +394,8 @@ Run read_run(const fs::path& path) {
   read_metrics_file(path / "metrics.jsonl", run);
   if (const fs::path file = path / "evaluation.json"; fs::exists(file))
     reading(file, again, [&] { run.evaluation = read_evaluation(file); });
-  run.predictions = read_all_predictions(path / "predictions");
+  if (run.evaluation)
+    run.predictions = read_all_predictions(path / "predictions", run.evaluation->parts);
   if (const fs::path file = path / "profile.json"; fs::exists(file))
     reading(file, "run `lacuna profile` again, or remove it",
             [&] { run.profile = read_profile(file); });

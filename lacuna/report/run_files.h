@@ -65,6 +65,7 @@ struct Evaluation {
   uint64_t rounds = 0;         // of the bootstrap; 0: not said
   double level = kNotDefined;  // of its intervals, 0.95 for most
   std::vector<PartEvaluation> parts;
+  std::vector<std::string> notes;  // of what was left out
 
   std::string interval_words() const;  // "95% bootstrap interval"
 };

@@ -105,6 +105,16 @@ TEST(RunFiles, PredictionsMustBelongTogether) {
   write("test.sample.npy", Array::from<uint32_t>({7, 9}));
   write("test.predicted.npy", Array::from<float>({1, 2, 3, 4}, {2, 2}));
   write("test.measured.npy", Array::from<float>({5, 6, 7, 8}, {2, 2}));
+  // Without an evaluation, or of a part that it has not, they mean nothing.
+  EXPECT_THAT(read_run(path).predictions, IsEmpty());
+  const auto evaluate = [&](const std::string& part) {
+    write_file(path / "evaluation.json",
+               R"({"format": "lacuna.evaluation", "version": 1, "parts": {")" + part +
+                   R"(": {"samples": 2, "labels": {}}}})");
+  };
+  evaluate("validation");
+  EXPECT_THAT(read_run(path).predictions, IsEmpty());
+  evaluate("test");
   const auto run = read_run(path);
   ASSERT_EQ(run.predictions.size(), 1u);
   EXPECT_THAT(run.predictions[0].sample, ElementsAre(7, 9));

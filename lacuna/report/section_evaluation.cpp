@@ -207,6 +207,7 @@ std::string baselines_section(const Run& run) {
       evaluation.interval_words(),
       evaluation.rounds > 0 ? fmt::format(" ({} draws)", with_commas(evaluation.rounds)) : "");
   std::string out = note(words);
+  for (const std::string& left_out : evaluation.notes) out += note(left_out);
   out += part_block(*main);
   for (const auto& part : run.evaluation->parts)
     if (&part != main) out += fold(fmt::format("The {} part", part.part), part_block(part), false);
@@ -243,7 +244,14 @@ std::string errors_section(const Run& run, const RunScreen& screen) {
         "'{}' on the {} part: predicted minus measured, over all samples {} on average regardless "
         "of sign. A sample counts for each gene and each pair that it removes.",
         names[l], predictions.part, number(errors.mean_absolute)));
-    block += figures({group_figure("gene", errors.genes), group_figure("pair", errors.pairs)});
+    std::vector<std::string> plots = {group_figure("gene", errors.genes)};
+    if (!errors.has_too_many_pairs) plots.push_back(group_figure("pair", errors.pairs));
+    block += figures(plots);
+    if (errors.has_too_many_pairs)
+      block += note(fmt::format(
+          "Errors by pair are left out: these samples have {} pairs of genes, and {} are the most "
+          "that are looked at.",
+          with_commas(errors.all_pairs), with_commas(kMostErrorPairs)));
     out += predictions.label_count == 1 ? block : fold(names[l], block, l == 0);
   }
   if (predictions.label_count > kLabelsShown)

@@ -12,11 +12,13 @@
 namespace lacuna {
 
 // The set of genes that each sample removes: sorted, without repeats, checked against the gene
-// count. A view; the screen outlives it.
+// count. A view; the samples outlive it.
 class GeneSets {
  public:
   explicit GeneSets(const Screen& screen)
-      : reader_(screen.samples()), gene_count_(screen.graph().genes().size()) {}
+      : GeneSets(screen.samples(), screen.graph().genes().size()) {}
+  GeneSets(const Samples& samples, uint32_t gene_count)
+      : reader_(samples), gene_count_(gene_count) {}
   uint64_t size() const { return reader_.size(); }
   const std::vector<uint32_t>& read(uint64_t sample);  // valid until the next call
 

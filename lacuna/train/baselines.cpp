@@ -4,35 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/graph/removal.h"
+#include "lacuna/core/text.h"
 #include "lacuna/load/screen_batch.h"
-#include "lacuna/train/ridge.h"
+#include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {
 namespace {
-
-// The set of genes that each sample removes.
-class GeneSetReader {
- public:
-  GeneSetReader(const Samples& samples, uint32_t gene_count)
-      : reader_(samples), gene_count_(gene_count) {}
-
-  std::span<const uint32_t> read(uint64_t sample) {  // ascending; valid until the next call
-    reader_.read(sample, genes_);
-    check_removed(genes_, sample, gene_count_);
-    std::sort(genes_.begin(), genes_.end());
-    genes_.erase(std::unique(genes_.begin(), genes_.end()), genes_.end());
-    return genes_;
-  }
-
- private:
-  RemovedReader reader_;
-  uint32_t gene_count_;
-  std::vector<uint32_t> genes_;
-};
 
 // Calls f(first, second) for all pairs of an ascending set.
 template <class F>
@@ -66,20 +47,28 @@ Measured measured_in(const Samples& samples, const Split& split, Part part, uint
 
 Indicators gene_indicators(const Samples& samples, uint32_t gene_count,
                            std::span<const uint64_t> chosen) {
-  GeneSetReader reader(samples, gene_count);
+  GeneSets sets(samples, gene_count);
   Indicators x;
   x.columns = gene_count;
   for (uint64_t sample : chosen) {
-    const auto genes = reader.read(sample);
+    const auto& genes = sets.read(sample);
     x.column.insert(x.column.end(), genes.begin(), genes.end());
     x.ptr.push_back(x.column.size());
   }
   return x;
 }
 
-// The pairs that at least two samples remove together, with effect 0.
-std::vector<PairEffect> recurring_pairs(const Indicators& genes) {
+uint64_t count_pairs(const Indicators& genes) {
+  uint64_t count = 0;
+  for (uint64_t s = 0; s < genes.size(); ++s)
+    count += genes.of(s).size() * (genes.of(s).size() - 1) / 2;
+  return count;
+}
+
+// The pairs that at least two samples remove together, with effect 0. count: of all their pairs
+std::vector<PairEffect> recurring_pairs(const Indicators& genes, uint64_t count) {
   std::vector<uint64_t> keys;
+  keys.reserve(count);
   for (uint64_t s = 0; s < genes.size(); ++s)
     for_each_pair(genes.of(s), [&](uint32_t first, uint32_t second) {
       keys.push_back(uint64_t(first) << 32 | second);
@@ -135,8 +124,12 @@ double predict_set(const Baseline& baseline, std::span<const uint32_t> genes) {
 // The training samples of one label, and what the fits share.
 class Fitter {
  public:
-  Fitter(const Samples& samples, uint32_t gene_count, const Split& split, uint64_t label)
+  Fitter(const Samples& samples, uint32_t gene_count, const Split& split, uint64_t label,
+         const BaselineNote& note, const BaselineLimits& limits)
       : gene_count_(gene_count),
+        label_(samples.label_names[label]),
+        note_(note),
+        limits_(limits),
         train_(measured_in(samples, split, Part::train, label)),
         validation_(measured_in(samples, split, Part::validation, label)) {
     if (train_.samples.empty())
@@ -146,7 +139,7 @@ class Fitter {
           split.name, samples.label_names[label]);
     train_genes_ = gene_indicators(samples, gene_count, train_.samples);
     validation_genes_ = gene_indicators(samples, gene_count, validation_.samples);
-    pairs_ = recurring_pairs(train_genes_);
+    find_pairs();
   }
 
   Baseline mean() const {
@@ -154,11 +147,18 @@ class Fitter {
     return {.name = "mean", .intercept = sum / double(train_.labels.size())};
   }
 
-  Baseline gene() const {
-    Baseline baseline = from_fit("gene", fit_ridge(train_genes_, train_.labels, 1), {});
+  std::optional<Baseline> gene() const {
+    const auto fit = fit_ridge(train_genes_, train_.labels, 1, {}, limits_.ridge_steps);
+    if (!fit) {
+      leave_out("gene and pair", unsettled());
+      return {};
+    }
+    Baseline baseline = from_fit("gene", *fit, {});
     baseline.note = "strength 1";
     return baseline;
   }
+
+  bool has_pairs() const { return has_pairs_; }
 
   // On top of gene().
   Baseline pair(const Baseline& gene) const {
@@ -181,9 +181,9 @@ class Fitter {
     return baseline;
   }
 
-  Baseline ridge() const { return best_ridge("ridge", train_genes_, {}); }
+  std::optional<Baseline> ridge() const { return best_ridge("ridge", train_genes_, {}); }
 
-  Baseline ridge_pairs() const {
+  std::optional<Baseline> ridge_pairs() const {
     Indicators x;
     x.columns = gene_count_ + uint32_t(pairs_.size());
     for (uint64_t s = 0; s < train_genes_.size(); ++s) {
@@ -199,6 +199,30 @@ class Fitter {
   }
 
  private:
+  void leave_out(const char* which, const std::string& why) const {
+    if (note_) note_(fmt::format("left out for label '{}': {}, because {}", label_, which, why));
+  }
+
+  std::string unsettled() const {
+    return fmt::format("the ridge did not settle in {} steps", with_commas(limits_.ridge_steps));
+  }
+
+  void find_pairs() {
+    const uint64_t count = count_pairs(train_genes_);
+    if (count <= limits_.pairs) pairs_ = recurring_pairs(train_genes_, count);
+    has_pairs_ = count <= limits_.pairs && pairs_.size() <= limits_.recurring;
+    if (has_pairs_) return;
+    const std::string what =
+        count > limits_.pairs
+            ? fmt::format("{} pairs of genes, and {}", with_commas(count),
+                          with_commas(limits_.pairs))
+            : fmt::format("{} recurring pairs of genes, and {}", with_commas(pairs_.size()),
+                          with_commas(limits_.recurring));
+    leave_out("pair and ridge_pairs",
+              fmt::format("the training samples have {} are the most that are looked at", what));
+    pairs_ = {};
+  }
+
   Baseline from_fit(const char* name, const RidgeFit& fit, std::vector<PairEffect> pairs) const {
     Baseline baseline = {.name = name, .intercept = fit.intercept};
     baseline.genes.assign(fit.weights.begin(), fit.weights.begin() + gene_count_);
@@ -218,36 +242,53 @@ class Fitter {
   }
 
   // x: the genes' columns first, then the pairs'.
-  Baseline best_ridge(const char* name, const Indicators& x,
-                      const std::vector<PairEffect>& pairs) const {
+  std::optional<Baseline> best_ridge(const char* name, const Indicators& x,
+                                     const std::vector<PairEffect>& pairs) const {
     if (validation_.samples.empty()) {
-      Baseline only = from_fit(name, fit_ridge(x, train_.labels, kDefaultRidgeStrength), pairs);
+      const auto fit = fit_ridge(x, train_.labels, kDefaultRidgeStrength, {}, limits_.ridge_steps);
+      if (!fit) {
+        leave_out(name, unsettled());
+        return {};
+      }
+      Baseline only = from_fit(name, *fit, pairs);
       only.note = fmt::format("strength {}, the default: no validation sample has the label",
                               kDefaultRidgeStrength);
       return only;
     }
-    Baseline best;
+    std::optional<Baseline> best;
+    size_t settled = 0;
     double best_mse = std::numeric_limits<double>::infinity();
     std::vector<double> start;
     for (double strength : kRidgeStrengths) {
-      RidgeFit fit = fit_ridge(x, train_.labels, strength, start);
-      Baseline candidate = from_fit(name, fit, pairs);
+      auto fit = fit_ridge(x, train_.labels, strength, start, limits_.ridge_steps);
+      if (!fit) continue;
+      ++settled;
+      Baseline candidate = from_fit(name, *fit, pairs);
       const double mse = validation_mse(candidate);
       if (mse < best_mse) {
         best = std::move(candidate);
-        best.note = fmt::format("strength {}, the best of {} on validation", strength,
-                                kRidgeStrengths.size());
+        best->note = fmt::format("strength {}", strength);
         best_mse = mse;
       }
-      start = std::move(fit.weights);
+      start = std::move(fit->weights);
     }
+    if (!best)
+      leave_out(name, unsettled());
+    else
+      best->note +=
+          fmt::format(", the best of {} on validation{}", settled,
+                      settled == kRidgeStrengths.size() ? "" : "; the others did not settle");
     return best;
   }
 
   uint32_t gene_count_;
+  std::string label_;
+  const BaselineNote& note_;
+  BaselineLimits limits_;
   Measured train_, validation_;
   Indicators train_genes_, validation_genes_;
   std::vector<PairEffect> pairs_;
+  bool has_pairs_ = false;
 };
 
 }  // namespace
@@ -255,20 +296,28 @@ class Fitter {
 std::vector<float> Baseline::predict(const Samples& samples,
                                      std::span<const uint64_t> chosen) const {
   const uint32_t any_gene = std::numeric_limits<uint32_t>::max();
-  GeneSetReader reader(samples, genes.empty() ? any_gene : uint32_t(genes.size()));
+  GeneSets sets(samples, genes.empty() ? any_gene : uint32_t(genes.size()));
   std::vector<float> predictions;
   predictions.reserve(chosen.size());
   for (uint64_t sample : chosen)
-    predictions.push_back(float(predict_set(*this, reader.read(sample))));
+    predictions.push_back(float(predict_set(*this, sets.read(sample))));
   return predictions;
 }
 
 std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count, const Split& split,
-                                    uint64_t label) {
+                                    uint64_t label, const BaselineNote& note,
+                                    const BaselineLimits& limits) {
   LACUNA_ASSERT(label < samples.label_count() && split.parts.size() == samples.size());
-  const Fitter fitter(samples, gene_count, split, label);
-  const Baseline gene = fitter.gene();
-  return {fitter.mean(), gene, fitter.pair(gene), fitter.ridge(), fitter.ridge_pairs()};
+  const Fitter fitter(samples, gene_count, split, label, note, limits);
+  std::vector<Baseline> fitted = {fitter.mean()};
+  if (const auto gene = fitter.gene()) {
+    fitted.push_back(*gene);
+    if (fitter.has_pairs()) fitted.push_back(fitter.pair(*gene));
+  }
+  if (auto ridge = fitter.ridge()) fitted.push_back(std::move(*ridge));
+  if (!fitter.has_pairs()) return fitted;
+  if (auto ridge = fitter.ridge_pairs()) fitted.push_back(std::move(*ridge));
+  return fitted;
 }
 
 }  // namespace lacuna

@@ -22,17 +22,21 @@
 // has the label; Baseline::note says which. Only training samples are fitted, also when validation
 // is there. Samples without the label are left out.
 //
-// Deterministic, on one thread. 332,313 samples of three of 6,607 genes: 3 to 5 seconds. Memory: about 150 bytes a
-// training sample of three genes.
+// Deterministic, on one thread. 332,313 samples of three of 6,607 genes: 3 to 5 seconds. Memory: about
+// 150 bytes a training sample of three genes. A sample of k genes has k (k - 1) / 2 pairs, so where
+// samples remove hundreds of genes the pairs are too many (BaselineLimits): pair and ridge_pairs are
+// then left out. So is a ridge that does not settle; of several strengths, only those that do not.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lacuna/screen/samples.h"
+#include "lacuna/train/ridge.h"
 
 namespace lacuna {
 
@@ -59,9 +63,18 @@ struct Baseline {
   std::vector<float> predict(const Samples& samples, std::span<const uint64_t> chosen) const;
 };
 
-// The five of them, in the order above. Throws Error where no training sample has the label, or
-// where a label is infinite.
+struct BaselineLimits {
+  uint64_t pairs = 100'000'000;     // of all training samples together; 8 bytes each while counted
+  uint64_t recurring = 10'000'000;  // different ones; 24 bytes each in every fit
+  int ridge_steps = kRidgeSteps;
+};
+// Hears which baselines are left out, and why.
+using BaselineNote = std::function<void(const std::string&)>;
+
+// The five of them, in the order above, without those that are left out. Throws Error where no
+// training sample has the label, or where a label is infinite.
 std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count, const Split& split,
-                                    uint64_t label);
+                                    uint64_t label, const BaselineNote& note = {},
+                                    const BaselineLimits& limits = {});
 
 }  // namespace lacuna

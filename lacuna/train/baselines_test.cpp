@@ -272,5 +272,65 @@ TEST(Baselines, SayWhatIsWrong) {
   EXPECT_ERROR(gene.predict(odd, std::vector<uint64_t>{0}), "gene index 18");
 }
 
+std::string names_of(const std::vector<Baseline>& baselines) {
+  std::string names;
+  for (const Baseline& baseline : baselines) names += baseline.name + " ";
+  return names;
+}
+
+TEST(Baselines, TooManyPairsAreLeftOutAndSaid) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const Example example = random_example(seed);
+  uint64_t pairs = 0, recurring = 0;
+  for (const auto& [pair, count] : pair_counts(example)) {
+    pairs += uint64_t(count);
+    recurring += count > 1;
+  }
+  ASSERT_GT(recurring, 0u);
+  std::vector<std::string> notes;
+  const auto fit = [&](const BaselineLimits& limits) {
+    notes.clear();
+    return names_of(fit_baselines(
+        example.samples, kGenes, example.split, 1,
+        [&](const std::string& words) { notes.push_back(words); }, limits));
+  };
+  EXPECT_EQ(fit({.pairs = pairs, .recurring = recurring}), "mean gene pair ridge ridge_pairs ");
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(fit({.pairs = pairs - 1}), "mean gene ridge ");
+  EXPECT_EQ(notes,
+            std::vector{fmt::format("left out for label 'label': pair and ridge_pairs, because "
+                                    "the training samples have {} pairs of genes, and {} are "
+                                    "the most that are looked at",
+                                    pairs, pairs - 1)});
+  EXPECT_EQ(fit({.recurring = recurring - 1}), "mean gene ridge ");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find(fmt::format("{} recurring pairs", recurring)), std::string::npos);
+}
+
+TEST(Baselines, ARidgeThatDoesNotSettleEndsNothing) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const Example example = random_example(seed);
+  std::vector<std::string> notes;
+  const auto fit = [&](int steps) {
+    notes.clear();
+    return fit_baselines(example.samples, kGenes, example.split, 1,
+                         [&](const std::string& words) { notes.push_back(words); },
+                         {.ridge_steps = steps});
+  };
+  EXPECT_EQ(names_of(fit(1)), "mean ");
+  EXPECT_EQ(notes.size(), 3u);  // gene and pair, ridge, ridge_pairs
+  EXPECT_NE(notes[0].find("did not settle in 1 steps"), std::string::npos);
+  // Strong ridges settle at once, weak ones take longer: some steps do for some strengths.
+  for (int steps = 2;; ++steps) {
+    ASSERT_LT(steps, 1000);
+    const auto some = fit(steps);
+    if (some.back().name != "ridge") continue;
+    EXPECT_NE(some.back().note.find("the others did not settle"), std::string::npos);
+    break;
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

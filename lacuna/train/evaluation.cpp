@@ -43,6 +43,15 @@ Scores score(std::string predictor, std::string note, std::span<const float> pre
   return scores;
 }
 
+// The baseline of that name; a new one is fitted to no label yet.
+BaselinePredictions& find_or_add(PartPredictions& part, const std::string& name, size_t labels) {
+  for (BaselinePredictions& baseline : part.baselines)
+    if (baseline.name == name) return baseline;
+  part.baselines.push_back({name, std::vector<float>(part.samples.size() * labels),
+                            std::vector<std::string>(labels), std::vector<bool>(labels)});
+  return part.baselines.back();
+}
+
 PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions& part) {
   const size_t labels = input.labels.size(), elements = part.samples.size() * labels;
   LACUNA_ASSERT(part.predicted.size() == elements && part.measured.size() == elements);
@@ -54,6 +63,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
         score("model", "", column_of(part.predicted, labels, l), measured, input.bootstrap));
     for (const auto& baseline : part.baselines) {
       LACUNA_ASSERT(baseline.predicted.size() == elements);
+      if (!baseline.is_fitted.empty() && !baseline.is_fitted[l]) continue;
       label.scores.push_back(score(baseline.name, baseline.notes.empty() ? "" : baseline.notes[l],
                                    column_of(baseline.predicted, labels, l), measured,
                                    input.bootstrap));
@@ -108,19 +118,22 @@ Json to_json(const Evaluation& evaluation) {
     }
     parts[part.part] = {{"samples", part.samples}, {"labels", labels}};
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"split", evaluation.split},
-          {"checkpoint", evaluation.checkpoint},
-          {"bootstrap", {{"rounds", evaluation.bootstrap}, {"level", kLevel}}},
-          {"parts", parts}};
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"split", evaluation.split},
+               {"checkpoint", evaluation.checkpoint},
+               {"bootstrap", {{"rounds", evaluation.bootstrap}, {"level", kLevel}}},
+               {"parts", parts}};
+  if (!evaluation.notes.empty()) json["notes"] = evaluation.notes;
+  return json;
 }
 
 Evaluation evaluation_from(const Json& json) {
   Evaluation evaluation = {json.at("split").get<std::string>(),
                            json.at("checkpoint").get<std::string>(),
                            json.at("bootstrap").at("rounds").get<int>(),
-                           {}};
+                           {},
+                           json.value("notes", std::vector<std::string>())};
   for (const auto& [part_name, part] : json.at("parts").items()) {
     PartEvaluation result = {part_name, part.at("samples").get<uint64_t>(), {}};
     for (const auto& [label_name, label] : part.at("labels").items()) {
@@ -197,29 +210,24 @@ std::vector<float> measured_labels(const Samples& samples, std::span<const uint6
 }
 
 void add_baselines(EvaluationInput& input, const Samples& samples, uint32_t gene_count,
-                   const Split& split, std::span<const uint64_t> labels) {
+                   const Split& split, std::span<const uint64_t> labels,
+                   const BaselineLimits& limits) {
   LACUNA_ASSERT(labels.size() == input.labels.size());
-  for (size_t l = 0; l < labels.size(); ++l) {
-    const std::vector<Baseline> fits = fit_baselines(samples, gene_count, split, labels[l]);
-    for (auto& part : input.parts) {
-      if (l == 0)
-        for (const auto& fit : fits)
-          part.baselines.push_back(
-              {fit.name, std::vector<float>(part.samples.size() * labels.size()), {}});
-      const size_t first = part.baselines.size() - fits.size();
-      for (size_t b = 0; b < fits.size(); ++b) {
-        BaselinePredictions& baseline = part.baselines[first + b];
-        const std::vector<float> predicted = fits[b].predict(samples, part.samples);
+  const auto note = [&](const std::string& words) { input.notes.push_back(words); };
+  for (size_t l = 0; l < labels.size(); ++l)
+    for (const Baseline& fit : fit_baselines(samples, gene_count, split, labels[l], note, limits))
+      for (auto& part : input.parts) {
+        BaselinePredictions& baseline = find_or_add(part, fit.name, labels.size());
+        const std::vector<float> predicted = fit.predict(samples, part.samples);
         for (size_t s = 0; s < predicted.size(); ++s)
           baseline.predicted[s * labels.size() + l] = predicted[s];
-        baseline.notes.push_back(fits[b].note);
+        baseline.notes[l] = fit.note;
+        baseline.is_fitted[l] = true;
       }
-    }
-  }
 }
 
 Evaluation evaluate(const EvaluationInput& input) {
-  Evaluation evaluation = {input.split, input.checkpoint, input.bootstrap, {}};
+  Evaluation evaluation = {input.split, input.checkpoint, input.bootstrap, {}, input.notes};
   for (const auto& part : input.parts) {
     for (const auto& other : evaluation.parts)
       if (other.part == name(part.part))

@@ -35,6 +35,7 @@ struct BaselinePredictions {
   std::string name;                     // mean, gene, pair, ridge, ridge_pairs, mlp
   std::vector<float> predicted;         // [S, L]
   std::vector<std::string> notes = {};  // [L] how it was fitted, or empty
+  std::vector<bool> is_fitted = {};     // [L] false: left out of this label; empty: all true
 };
 
 struct PartPredictions {
@@ -50,6 +51,7 @@ struct EvaluationInput {
   std::vector<std::string> labels;  // [L] names
   int bootstrap = 1000;             // rounds; 0: no intervals
   std::vector<PartPredictions> parts = {};
+  std::vector<std::string> notes = {};  // of what was left out
 };
 
 // The chosen labels (by index) of the chosen samples: [S, L].
@@ -57,9 +59,11 @@ std::vector<float> measured_labels(const Samples& samples, std::span<const uint6
                                    std::span<const uint64_t> chosen);
 
 // Fits the baselines of baselines.h for each label (by index, as many as input.labels) and appends
-// their predictions to all parts. Other predictors (the MLP) are appended by whoever made them.
+// their predictions to all parts, and to input.notes what was left out. Other predictors (the MLP)
+// are appended by whoever made them.
 void add_baselines(EvaluationInput& input, const Samples& samples, uint32_t gene_count,
-                   const Split& split, std::span<const uint64_t> labels);
+                   const Split& split, std::span<const uint64_t> labels,
+                   const BaselineLimits& limits = {});
 
 struct Scores {
   std::string predictor;  // "model", or a baseline's name
@@ -83,6 +87,7 @@ struct Evaluation {
   std::string split, checkpoint;
   int bootstrap = 0;  // rounds
   std::vector<PartEvaluation> parts = {};
+  std::vector<std::string> notes = {};
 };
 
 // Throws Error when a part is given twice.

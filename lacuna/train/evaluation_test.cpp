@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
@@ -75,6 +76,7 @@ void expect_equal(const Evaluation& a, const Evaluation& b) {
   EXPECT_EQ(a.split, b.split);
   EXPECT_EQ(a.checkpoint, b.checkpoint);
   EXPECT_EQ(a.bootstrap, b.bootstrap);
+  EXPECT_EQ(a.notes, b.notes);
   ASSERT_EQ(a.parts.size(), b.parts.size());
   for (size_t p = 0; p < a.parts.size(); ++p) {
     EXPECT_EQ(a.parts[p].part, b.parts[p].part);
@@ -144,6 +146,38 @@ TEST(Evaluation, ComesBackFromItsRun) {
     expect_equal(read_evaluation(run.path()), evaluation);
     EXPECT_TRUE(std::isnan(evaluation.parts[0].labels[0].scores[1].metrics.pearson));  // the mean
   }
+}
+
+TEST(Evaluation, ABaselineMayBeLeftOutOfOneLabel) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  TemporaryDirectory run;
+  Fixture f(seed);
+  // Fitness is always measured, interactions now and then: of them there are fewer pairs.
+  uint64_t pairs = 0;
+  const RemovedReader reader(f.samples);
+  std::vector<uint32_t> removed;
+  for (const uint64_t s : numbers_of(f.split, Part::train)) {
+    if (std::isnan(f.samples.labels.as<float>()[2 * s + kLabels[0]])) continue;
+    reader.read(s, removed);
+    const std::set<uint32_t> genes(removed.begin(), removed.end());
+    pairs += genes.size() * (genes.size() - 1) / 2;
+  }
+  add_baselines(f.input, f.samples, kGenes, f.split, kLabels, {.pairs = pairs});
+  const Evaluation evaluation = evaluate(f.input);
+  const auto predictors = [&](size_t l) {
+    std::vector<std::string> names;
+    for (const Scores& scores : evaluation.parts[1].labels[l].scores)
+      names.push_back(scores.predictor);
+    return names;
+  };
+  EXPECT_THAT(predictors(0),
+              testing::ElementsAre("model", "mean", "gene", "pair", "ridge", "ridge_pairs"));
+  EXPECT_THAT(predictors(1), testing::ElementsAre("model", "mean", "gene", "ridge"));
+  EXPECT_THAT(evaluation.notes,
+              testing::ElementsAre(testing::StartsWith("left out for label 'fitness': pair and")));
+  write_evaluation(run.path(), f.input, evaluation);
+  expect_equal(read_evaluation(run.path()), evaluation);
 }
 
 TEST(Evaluation, PredictionsAreArraysOfTheRun) {

@@ -42,18 +42,18 @@ TEST(Ridge, IsTheClosedForm) {
   for (double strength : {100.0, 3.0, 0.1}) {
     const std::vector<double> expected = dense_ridge(x, y, strength);
     for (const auto& from : {std::vector<double>{}, start}) {
-      const RidgeFit fit = fit_ridge(x, y, strength, from);
+      const RidgeFit fit = fit_ridge(x, y, strength, from).value();
       EXPECT_NEAR(fit.intercept, expected[0], 1e-7);
       for (size_t c = 0; c < x.columns; ++c) EXPECT_NEAR(fit.weights[c], expected[c + 1], 1e-7);
     }
-    start = fit_ridge(x, y, strength).weights;
+    start = fit_ridge(x, y, strength)->weights;
   }
 }
 
 TEST(Ridge, AColumnThatNoSampleHasIsZero) {
   Indicators x = {4, {0, 1, 2, 3}, {0, 0, 2}};
   const std::vector<double> y = {1, 2, 6};
-  const RidgeFit fit = fit_ridge(x, y, 1);
+  const RidgeFit fit = fit_ridge(x, y, 1).value();
   EXPECT_EQ(fit.weights[1], 0);
   EXPECT_EQ(fit.weights[3], 0);
   EXPECT_NE(fit.weights[2], 0);
@@ -61,9 +61,9 @@ TEST(Ridge, AColumnThatNoSampleHasIsZero) {
 
 TEST(Ridge, WithoutColumnsOrSpreadTheInterceptIsTheMean) {
   const std::vector<double> y = {1, 2, 6};
-  EXPECT_DOUBLE_EQ(fit_ridge({0, {0, 0, 0, 0}, {}}, y, 1).intercept, 3);
+  EXPECT_DOUBLE_EQ(fit_ridge({0, {0, 0, 0, 0}, {}}, y, 1)->intercept, 3);
   const std::vector<double> same = {2, 2, 2};
-  const RidgeFit fit = fit_ridge({2, {0, 1, 2, 2}, {0, 1}}, same, 1);
+  const RidgeFit fit = fit_ridge({2, {0, 1, 2, 2}, {0, 1}}, same, 1).value();
   EXPECT_EQ(fit.intercept, 2);
   EXPECT_EQ(fit.weights[0], 0);
   EXPECT_EQ(fit.steps, 0);
@@ -74,9 +74,10 @@ TEST(Ridge, AWarmStartSavesSteps) {
   SCOPED_TRACE(seed);
   const Indicators x = random_indicators(seed, 400, 60);
   const std::vector<double> y = random_labels(seed, 400);
-  const RidgeFit fit = fit_ridge(x, y, 1);
+  const RidgeFit fit = fit_ridge(x, y, 1).value();
   EXPECT_GT(fit.steps, 2);
-  EXPECT_LE(fit_ridge(x, y, 1, fit.weights).steps, 2);
+  EXPECT_LE(fit_ridge(x, y, 1, fit.weights)->steps, 2);
+  EXPECT_FALSE(fit_ridge(x, y, 1, {}, fit.steps - 1).has_value());
 }
 
 }  // namespace

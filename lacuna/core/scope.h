@@ -3,11 +3,8 @@
 //   const Scope scope("aggregation");
 //
 // Costs one load of a pointer while nobody listens. Scopes may nest: time belongs to the innermost.
-// One listener at a time; it is told by the thread that entered the scope, so it must be safe to
-// call from several.
+// Each thread has its own listener, or none, and only its own scopes are told to it.
 #pragma once
-
-#include <atomic>
 
 namespace lacuna {
 
@@ -18,12 +15,12 @@ class ScopeListener {
   virtual void leave() = 0;
 };
 
-// Null: nobody. Must not change while a scope is open.
-inline std::atomic<ScopeListener*> scope_listener = nullptr;
+// Of this thread; null: nobody. Must not change while a scope is open.
+inline constinit thread_local ScopeListener* scope_listener = nullptr;
 
 class Scope {
  public:
-  explicit Scope(const char* name) : listener_(scope_listener.load(std::memory_order_relaxed)) {
+  explicit Scope(const char* name) : listener_(scope_listener) {
     if (listener_) listener_->enter(name);
   }
   ~Scope() {

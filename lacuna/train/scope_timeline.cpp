@@ -23,7 +23,6 @@ ScopeTimeline::~ScopeTimeline() {
 
 void ScopeTimeline::start() {
   LACUNA_ASSERT(scope_listener == nullptr);
-  thread_ = std::this_thread::get_id();
   open_.clear();
   borders_.clear();
   begin_ = now_();
@@ -38,13 +37,11 @@ void ScopeTimeline::stop() {
 }
 
 void ScopeTimeline::enter(const char* name) {
-  if (!is_mine()) return;
   open_.push_back(name);
   add_border();
 }
 
 void ScopeTimeline::leave() {
-  if (!is_mine()) return;
   LACUNA_ASSERT(!open_.empty());
   open_.pop_back();
   add_border();

@@ -9,7 +9,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lacuna/core/scope.h"
@@ -28,7 +27,7 @@ class ScopeTimeline : public ScopeListener {
   explicit ScopeTimeline(std::function<double()> now = {}, std::function<void()> on_border = {});
   ~ScopeTimeline() override;
 
-  // Listens from start() to stop(), in one thread and with no scope open. Starting again forgets
+  // Listens from start() to stop(), both in one thread and with no scope open. Starting again forgets
   // what was heard before.
   void start();
   void stop();
@@ -39,12 +38,10 @@ class ScopeTimeline : public ScopeListener {
   std::span<const Border> borders() const { return borders_; }
 
  private:
-  bool is_mine() const { return std::this_thread::get_id() == thread_; }
   void add_border();
 
   std::function<double()> now_;
   std::function<void()> on_border_;
-  std::thread::id thread_;
   double begin_ = 0;
   std::vector<const char*> open_;  // innermost last
   std::vector<Border> borders_;

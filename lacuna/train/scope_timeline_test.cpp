@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <thread>
 
 #include "lacuna/core/testing.h"
 
@@ -66,6 +67,20 @@ TEST(ScopeTimeline, ThreadsBesideAreNotHeard) {
   ScopeTimeline timeline;
   timeline.start();
   std::thread([] { const Scope scope("load"); }).join();
+  timeline.stop();
+  EXPECT_EQ(timeline.borders().size(), 2);
+}
+
+TEST(ScopeTimeline, EveryThreadMayHaveItsOwn) {
+  ScopeTimeline timeline;
+  timeline.start();
+  std::thread([] {
+    ScopeTimeline other;
+    other.start();
+    { const Scope scope("load"); }
+    other.stop();
+    EXPECT_EQ(other.borders().size(), 4);
+  }).join();
   timeline.stop();
   EXPECT_EQ(timeline.borders().size(), 2);
 }

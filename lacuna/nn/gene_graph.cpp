@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -46,14 +47,6 @@ struct Ends {
   EdgeList list() const { return {sources, targets}; }
 };
 
-GraphPlan make_plan(const HeteroGraph& graph, const std::vector<const EdgeType*>& types) {
-  std::vector<Ends> ends;
-  std::vector<EdgeList> lists;
-  for (const EdgeType* type : types) ends.emplace_back(*type);
-  for (const Ends& one : ends) lists.push_back(one.list());
-  return GraphPlan::make(graph.genes().size(), lists);
-}
-
 Tensor features_of(const NodeType& genes) {
   std::vector<Tensor> parts;
   for (const NodeFeature& feature : genes.features) {
@@ -65,10 +58,25 @@ Tensor features_of(const NodeType& genes) {
   return parts.empty() ? Tensor() : at::cat(parts, 1);
 }
 
+// The only edge type between these node types; else null, and why.
 const EdgeType* find_edges(const HeteroGraph& graph, std::string_view source,
-                           std::string_view target) {
+                           std::string_view target, std::string& why) {
+  std::vector<const EdgeType*> found;
   for (const EdgeType& type : graph.edge_types())
-    if (type.source == source && type.target == target) return &type;
+    if (type.source == source && type.target == target) found.push_back(&type);
+  if (found.size() == 1) return found[0];
+  why = found.empty() ? fmt::format("the screen has no {}-{} edges", source, target)
+                      : fmt::format(
+                            "the screen has {} types of {}-{} edges ({} and {}), and models "
+                            "read one; join them into one",
+                            found.size(), source, target, found[0]->key(), found[1]->key());
+  return nullptr;
+}
+
+const EdgeValue* find_coefficients(const EdgeType& stoichiometry, std::string& why) {
+  for (const EdgeValue& value : stoichiometry.values)
+    if (value.name == "coefficient") return &value;
+  why = fmt::format("edges {} of the screen have no value 'coefficient'", stoichiometry.key());
   return nullptr;
 }
 
@@ -145,7 +153,7 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 }
 
 // ---- the graph
-GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices,
+GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans,
                      bool makes_masks)
     : genes_(graph.genes().size()),
       features_(features_of(graph.genes())),
@@ -158,12 +166,12 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePla
     types_.push_back(type->name);
     sizes_.push_back(int64_t(type->size()));
   }
-  plan_ = bytes_tensor(make_plan(graph, types).bytes());
+  plan_ = bytes_tensor((plans ? plans->graph : plan_gene_edges(graph)).bytes());
   if (device.is_cpu()) {
     buffers_ = {plan_};
   } else {
     static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
-    const auto ready = slices ? OptionalTensor(bytes_tensor(slices->bytes())) : std::nullopt;
+    const auto ready = plans ? OptionalTensor(bytes_tensor(plans->slices.bytes())) : std::nullopt;
     const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
     const auto [on_device, its_slices, number] = place.call(plan_, like, true, ready);
     buffers_ = {on_device, its_slices};
@@ -191,9 +199,13 @@ void GeneGraph::make_masks(const HeteroGraph& graph) {
 }
 
 void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
-  const EdgeType* rules = find_edges(graph, "gene", "reaction");
-  const EdgeType* stoichiometry = find_edges(graph, "reaction", "metabolite");
-  if (!rules || !stoichiometry || stoichiometry->values.empty()) return;
+  std::string& why = why_no_metabolism_;
+  const EdgeType* rules = find_edges(graph, "gene", "reaction", why);
+  if (!rules) return;
+  const EdgeType* stoichiometry = find_edges(graph, "reaction", "metabolite", why);
+  if (!stoichiometry) return;
+  const EdgeValue* coefficients = find_coefficients(*stoichiometry, why);
+  if (!coefficients) return;
   const Ends of_rules(*rules), of_stoichiometry(*stoichiometry);
   const uint32_t reactions = graph.nodes("reaction").size();
   const uint32_t metabolites = graph.nodes("metabolite").size();
@@ -209,7 +221,7 @@ void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
     bipartite_plan_ = on_device;
     bipartite_sizes_.push_back(number);
   }
-  const auto values = stoichiometry->values[0].values.as<float>();
+  const auto values = coefficients->values.as<float>();
   coefficients_ = at::from_blob(const_cast<float*>(values.data()), {int64_t(values.size())})
                       .to(device, at::kFloat, false, /*copy=*/true);
   std::vector<float> alone(reactions, 1);

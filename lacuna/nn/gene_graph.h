@@ -12,7 +12,7 @@
 
 #include "lacuna/graph/hetero_graph.h"
 #include "lacuna/ops/bipartite.h"
-#include "lacuna/ops/slice_plan.h"
+#include "lacuna/screen/plan_cache.h"
 
 namespace lacuna {
 
@@ -50,10 +50,9 @@ at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 // operators. Cheap to copy.
 class GeneGraph {
  public:
-  // slices: the plan for a GPU where there is one already (screen/plan_cache.h); null: made here,
-  // where the device wants it. makes_masks: calls make_masks(). Throws Error for a graph without
-  // gene-gene edges.
-  GeneGraph(const HeteroGraph& graph, at::Device device, const SlicePlan* slices = nullptr,
+  // plans: of this graph, for a GPU, where they are there already; null: made here, where the device
+  // wants them. makes_masks: calls make_masks(). Throws Error for a graph without gene-gene edges.
+  GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr,
             bool makes_masks = false);
 
   at::Device device() const { return buffers_[0].device(); }
@@ -80,7 +79,11 @@ class GeneGraph {
   at::Tensor edges(int64_t type) const;
 
   // ---- metabolism
+  // One type of gene-reaction edges, and one of reaction-metabolite edges with the value
+  // "coefficient".
   bool has_metabolism() const { return bipartite_sizes_.size() > 0; }
+  // What is missing or too much where there is none: "the screen has no ..."
+  const std::string& why_no_metabolism() const { return why_no_metabolism_; }
   int64_t reactions() const { return bipartite_sizes_.at(1); }
   // x [source nodes, B, H] -> [target nodes, B, H]; see ops/bipartite.h
   at::Tensor bipartite(BipartiteStep step, const at::Tensor& x, const ModelInput& input) const;
@@ -103,6 +106,7 @@ class GeneGraph {
   at::Tensor plan_;  // the bytes of the GraphPlan, on the host
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
+  std::string why_no_metabolism_;
 };
 
 }  // namespace lacuna

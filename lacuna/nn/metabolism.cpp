@@ -9,9 +9,8 @@ namespace lacuna {
 
 Metabolism::Metabolism(const GeneGraph& graph, int64_t width, NormKind norm) : graph_(graph) {
   if (!graph.has_metabolism())
-    throw Error(
-        "model.metabolism is true, but the screen has no reactions and metabolites; import them, "
-        "or set it to false");
+    throw Error("model.metabolism is true, but {}; mend the screen, or set it to false",
+                graph.why_no_metabolism());
   start_ = register_parameter("start", at::randn({width}) * 0.02);
   to_metabolite_ = register_module("to_metabolite", std::make_shared<Dense>(width, width));
   back_ = register_module("back", std::make_shared<Dense>(2 * width, width));

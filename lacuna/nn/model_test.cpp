@@ -349,10 +349,41 @@ TEST(Model, WhatTheScreenLacksIsNamed) {
   EXPECT_ERROR(GeneGraph(bare, at::kCPU), "the screen has no gene-gene edges");
   bare.add_edges("gene", "physical", "gene", Array::from(std::vector<uint8_t>{0, 1, 1, 0}, {2, 2}));
   const GeneGraph graph(bare, at::kCPU);
-  EXPECT_ERROR(make_model(YAML::Load("{name: hetero_gin, metabolism: true}"), graph, 1, 1),
-               "model.metabolism is true, but the screen has no reactions");
   EXPECT_ERROR(make_model(YAML::Load("{name: hetero_gin, features: beside}"), graph, 1, 1),
                "model.features is 'beside', but the screen has no node features");
+
+  const auto expect_metabolism = [&](const std::string& words) {
+    const GeneGraph placed(bare, at::kCPU);
+    const auto make = [&] {
+      return make_model(YAML::Load("{name: hetero_gin, metabolism: true}"), placed, 1, 1);
+    };
+    EXPECT_EQ(placed.has_metabolism(), words.empty());
+    if (words.empty())
+      EXPECT_NO_THROW(make());
+    else
+      EXPECT_ERROR(make(), "model.metabolism is true, but " + words);
+  };
+  const auto add = [&](const char* source, const char* name, const char* target,
+                       std::vector<EdgeValue> values = {}) {
+    bare.add_edges(source, name, target, Array::from(std::vector<uint8_t>{0, 0}, {2, 1}),
+                   std::move(values));
+  };
+  const auto one = [](const char* name) { return EdgeValue{name, Array::from<float>({2})}; };
+  expect_metabolism("the screen has no gene-reaction edges");
+  bare.add_nodes("reaction", Names(std::vector<std::string>{"R"}));
+  bare.add_nodes("metabolite", Names(std::vector<std::string>{"M"}));
+  add("gene", "catalyses", "reaction");
+  expect_metabolism("the screen has no reaction-metabolite edges");
+  HeteroGraph whole = bare;
+  add("reaction", "stoichiometry", "metabolite", {one("weight")});
+  expect_metabolism("edges reaction.stoichiometry.metabolite of the screen have no value 'coeff");
+  bare = whole;
+  add("reaction", "stoichiometry", "metabolite", {one("weight"), one("coefficient")});
+  expect_metabolism("");
+  add("gene", "inhibits", "reaction");
+  expect_metabolism(
+      "the screen has 2 types of gene-reaction edges (gene.catalyses.reaction and "
+      "gene.inhibits.reaction), and models read one");
 }
 
 TEST(Model, DefaultsAreAddedToTheSettings) {

@@ -51,7 +51,7 @@ DeviceBatch make_buffers(const FeedOptions& options, int64_t labels, const RungM
     buffers.input.masks =
         at::empty({options.batch + 1, int64_t(masks.layout().stride())}, floats.dtype(at::kByte));
   buffers.labels = at::empty({options.batch, labels}, floats);
-  if (options.has_weights) buffers.weights = at::empty({options.batch}, floats);
+  if (options.weights) buffers.weights = at::empty({options.batch}, floats);
   return buffers;
 }
 
@@ -71,15 +71,15 @@ void copy_masks(const RungBatch& batch, const RungMasks& masks, uint8_t* out) {
   });
 }
 
-void fill_labels(const ScreenBatch& from, const LabelScale& labels, DeviceBatch& to) {
+void fill_labels(const ScreenBatch& from, const LabelScale& labels,
+                 const std::optional<Column>& weights, DeviceBatch& to) {
   float* out = to.labels.mutable_data_ptr<float>();
   for (uint64_t b = 0; b < from.size(); ++b)
     for (uint64_t l = 0; l < labels.size(); ++l)
       *out++ = labels.standardise(l, from.labels()[b * from.label_count() + labels.columns[l]]);
-  if (to.weights.defined()) {
-    const auto weights = from.columns()[0].as<float>();
-    std::ranges::copy(weights, to.weights.mutable_data_ptr<float>());
-  }
+  if (!weights) return;
+  float* weight = to.weights.mutable_data_ptr<float>();
+  for (const uint64_t sample : from.samples()) *weight++ = float(weights->number(sample));
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ void BatchFeed::fetch(Slot& slot) {
     fill_input(from.removed(), from.ptr(), host.input);
   else
     host.input = make_input(from.removed(), from.ptr());
-  fill_labels(from, labels_, host);
+  fill_labels(from, labels_, options_.weights, host);
   slot.batch = slot.stream ? part_of(slot.device, size) : host;
   const auto numbers = batch->samples().samples();
   slot.batch.samples.assign(numbers.begin(), numbers.end());
@@ -202,14 +202,19 @@ int64_t widest_removal(const Samples& samples) {
   return int64_t(widest);
 }
 
-void check_weights(const Samples& samples, const std::string& column) {
-  const Column found = find_values(samples, column);
-  if (found.is_category() || found.values.dtype() != DType::f32)
-    throw Error("train.weight_column '{}' is not a column of f32 numbers", column);
-  for (uint64_t s = 0; s < samples.size(); ++s)
-    if (const double weight = found.number(s); !(weight >= 0) || !std::isfinite(weight))
-      throw Error("sample {} has weight {} in column '{}'; weights are numbers from 0 on", s,
-                  weight, column);
+Column weights_of(const Samples& samples, const std::string& name,
+                  std::span<const uint32_t> chosen) {
+  const Column column = find_values(samples, name);
+  if (column.is_category())
+    throw Error("train.weight_column '{}' has categories; name a column of numbers", name);
+  for (const uint32_t sample : chosen)
+    if (const double weight = column.number(sample);
+        !(weight >= 0) || !std::isfinite(float(weight)))
+      throw Error(
+          "training sample {} has weight {} in column '{}'; weights are numbers from 0 on, so mend "
+          "the column or leave the sample out (`lacuna subset`)",
+          sample, weight, name);
+  return column;
 }
 
 }  // namespace lacuna

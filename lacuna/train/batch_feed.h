@@ -41,7 +41,7 @@ struct FeedOptions {
   // The most genes that a sample removes: on a GPU all batches are that wide, so that one recorded
   // step serves them all. On the CPU each is as wide as its own samples need.
   int64_t widest = 0;
-  bool has_weights = false;  // the source's first column weighs the samples
+  std::optional<Column> weights = {};  // of the samples; see weights_of()
 };
 
 class BatchFeed {
@@ -70,7 +70,10 @@ class BatchFeed {
 
 // The most genes that any sample removes, repeats counted.
 int64_t widest_removal(const Samples& samples);
-// A column of weights as f32; throws Error for a negative or missing weight, naming the sample.
-void check_weights(const Samples& samples, const std::string& column);
+// The column or label that weighs the samples, any numbers. Throws Error for one that is not there or
+// has categories, and where one of the chosen samples has a weight that is negative, missing or
+// infinite, naming the sample.
+Column weights_of(const Samples& samples, const std::string& name,
+                  std::span<const uint32_t> chosen);
 
 }  // namespace lacuna

@@ -29,6 +29,9 @@ LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& 
                         std::span<const uint32_t> training) {
   LabelScale scale;
   scale.names = chosen.empty() ? samples.label_names : chosen;
+  for (const std::string& name : scale.names)
+    if (std::ranges::count(scale.names, name) > 1)
+      throw Error("label '{}' is named twice; name each label once (key `labels`)", name);
   const auto labels = samples.labels.as<float>();
   const uint64_t stride = samples.label_count();
   for (const std::string& name : scale.names) {

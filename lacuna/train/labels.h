@@ -22,8 +22,8 @@ struct LabelScale {
   float restore(uint64_t l, float value) const { return float(value * sd[l] + mean[l]); }
 };
 
-// chosen: names; none: all. Throws Error for a name that is not there, for an infinite value in a
-// training sample, and for a label without spread over the training samples (sd 0, or fewer than
+// chosen: names; none: all. Throws Error for a name that is not there or there twice, for an infinite
+// value in a training sample, and for a label without spread over the training samples (sd 0, or fewer than
 // two measured).
 LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& chosen,
                         std::span<const uint32_t> training);

@@ -45,6 +45,7 @@ TEST(Labels, ChosenOnesComeInTheOrderOfTheirNames) {
   EXPECT_EQ(scale.columns, std::vector<uint64_t>{1});
   EXPECT_DOUBLE_EQ(scale.mean[0], 15);
   EXPECT_ERROR(scale_labels(samples, {"c"}, training), "no label 'c'; it has: a, b");
+  EXPECT_ERROR(scale_labels(samples, {"b", "a", "b"}, training), "label 'b' is named twice");
 }
 
 TEST(Labels, WhatCannotBeLearntIsNamed) {

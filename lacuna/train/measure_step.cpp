@@ -55,7 +55,7 @@ DeviceBatch first_samples(const Session& session, uint64_t count) {
   Loader loader(source, {.order = {.global_batch = count}, .threads = 0});
   FeedOptions options = training_feed(session);
   options.batch = int64_t(count);
-  options.has_weights = false;
+  options.weights.reset();
   BatchFeed feed(loader, session.labels, options);
   DeviceBatch batch = clone(*feed.next());
   batch.labels.sum().item<float>();  // waits: the feed's buffers end here

@@ -55,7 +55,9 @@ void set_parameters(Model& model, const std::vector<at::Tensor>& values) {
 }
 
 TrainOptions options_for(const Session& like) {
-  TrainOptions options = like.config.train;
+  TrainOptions options = parse_config("screen: any", {}).train;
+  options.seed = like.config.train.seed;
+  options.device = like.config.train.device;
   options.batch = std::clamp(int64_t(like.samples(Part::train).size()) / kBatchesPerEpoch,
                              kLeastBatch, kMostBatch);
   options.lr = 1e-3;

@@ -3,13 +3,8 @@
 namespace lacuna {
 
 RungSource training_source(const Session& session) {
-  ScreenSourceOptions options{.selection = session.samples(Part::train)};
-  const std::string& column = session.config.train.weight_column;
-  if (!column.empty()) {
-    check_weights(session.screen.samples(), column);
-    options.columns = {column};
-  }
-  return RungSource(session.screen, session.masks, uint64_t(session.config.train.batch), options);
+  return RungSource(session.screen, session.masks, uint64_t(session.config.train.batch),
+                    {.selection = session.samples(Part::train)});
 }
 
 LoaderSettings training_order(const Session& session) {
@@ -20,10 +15,13 @@ LoaderSettings training_order(const Session& session) {
 }
 
 FeedOptions training_feed(const Session& session) {
-  return {.device = session.device(),
-          .batch = session.config.train.batch,
-          .widest = widest_removal(session.screen.samples()),
-          .has_weights = !session.config.train.weight_column.empty()};
+  FeedOptions options = {.device = session.device(),
+                         .batch = session.config.train.batch,
+                         .widest = widest_removal(session.screen.samples())};
+  const std::string& weights = session.config.train.weight_column;
+  if (!weights.empty())
+    options.weights = weights_of(session.screen.samples(), weights, session.samples(Part::train));
+  return options;
 }
 
 }  // namespace lacuna

@@ -6,9 +6,10 @@
 
 namespace lacuna {
 
-// The samples of the split's training part, with their weights where the config names a column.
+// The samples of the split's training part.
 RungSource training_source(const Session& session);
 LoaderSettings training_order(const Session& session);
+// With the samples' weights where the config names a column.
 FeedOptions training_feed(const Session& session);
 
 }  // namespace lacuna

@@ -9,7 +9,8 @@
 // was begun is resumed, the rest is started. The summary is written after every run, so it is there
 // when a grid is stopped.
 //
-// Baselines other than the MLP do not depend on the seed: their spread is 0.
+// Baselines other than the MLP do not depend on the seed: their spread is 0. With `graph: shuffled`
+// every seed shuffles the graph anew: the spread is also that over shuffled graphs.
 #pragma once
 
 #include <cstdint>

@@ -28,14 +28,8 @@ void flatten(const YAML::Node& node, const std::string& where, Flat& out) {
   }
 }
 
-Flat all_settings(const Config& config) {
-  const YAML::Node tree = YAML::Clone(config.resolved);
-  complete_model(tree["model"]);
-  return flat_settings(tree);
-}
-
 bool is_same(const std::string& key, const std::string& run, const std::string& asked) {
-  if (run == asked || (key == "train.batch" && asked == "auto")) return true;
+  if (run == asked) return true;
   if (key == "screen" || key == "store")
     return !run.empty() && !asked.empty() &&
            fs::weakly_canonical(fs::absolute(run)) == fs::weakly_canonical(fs::absolute(asked));
@@ -46,14 +40,25 @@ bool is_same(const std::string& key, const std::string& run, const std::string& 
 
 }  // namespace
 
-Flat flat_settings(const YAML::Node& tree) {
+Flat all_settings(const Config& config) {
+  const YAML::Node tree = YAML::Clone(config.resolved);
+  complete_model(tree["model"]);
   Flat settings;
   flatten(tree, "", settings);
   return settings;
 }
 
 std::string config_difference(const Config& run, const Config& asked) {
-  const Flat there = all_settings(run), here = all_settings(asked);
+  Flat there = all_settings(run), here = all_settings(asked);
+  if (here.at("train.batch") == "auto") here.at("train.batch") = there.at("train.batch");
+  for (const char* key : {"screen", "store"}) {
+    there.erase(key);
+    here.erase(key);
+  }
+  return settings_difference(there, here);
+}
+
+std::string settings_difference(const Flat& there, const Flat& here) {
   const auto shown = [](const Flat& settings, const std::string& key) {
     return settings.contains(key) ? "'" + settings.at(key) + "'" : "not set";
   };

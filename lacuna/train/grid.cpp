@@ -29,6 +29,10 @@ std::string readable(std::string value) {
   return value;
 }
 
+std::string place_of(const fs::path& path) {
+  return fs::weakly_canonical(fs::absolute(path)).string();
+}
+
 // ---- which runs
 
 void check_options(const GridOptions& options) {
@@ -115,7 +119,7 @@ StoredGrid read_stored(const fs::path& path) {
       stored.variations.push_back(
           {vary.at("key").get<std::string>(), vary.at("values").get<std::vector<std::string>>()});
     for (const auto& [screen, fingerprint] : json.at("screens").items())
-      stored.screens.emplace(screen, Fingerprint::from_json(fingerprint));
+      stored.screens.emplace(place_of(screen), Fingerprint::from_json(fingerprint));
     return stored;
   } catch (const Json::exception&) {
     throw Error("{}: damaged; restore it or name another --out", path.string());
@@ -126,7 +130,7 @@ StoredGrid read_stored(const fs::path& path) {
 
 std::map<std::string, std::string> fixed_settings(const Config& base,
                                                   const std::vector<Variation>& variations) {
-  std::map<std::string, std::string> settings = flat_settings(base.resolved);
+  std::map<std::string, std::string> settings = all_settings(base);
   settings.erase("split");
   settings.erase("train.seed");
   for (const auto& variation : variations) settings.erase(variation.key);
@@ -141,17 +145,9 @@ std::string difference(const StoredGrid& stored, const Grid& grid) {
   if (here != there)
     return fmt::format("it varies [{}], this one [{}]", fmt::join(there, ", "),
                        fmt::join(here, ", "));
-  const auto before = fixed_settings(stored.base, stored.variations);
-  const auto now = fixed_settings(grid.base, grid.variations);
-  const auto value = [](const auto& settings, const std::string& key) {
-    return settings.contains(key) ? "'" + settings.at(key) + "'" : "not set";
-  };
-  std::set<std::string> keys;
-  for (const auto* settings : {&before, &now})
-    for (const auto& [key, text] : *settings) keys.insert(key);
-  for (const auto& key : keys)
-    if (value(before, key) != value(now, key))
-      return fmt::format("its {} is {}, here {}", key, value(before, key), value(now, key));
+  const std::string differs = settings_difference(fixed_settings(stored.base, stored.variations),
+                                                  fixed_settings(grid.base, grid.variations));
+  if (!differs.empty()) return differs;
   for (const auto& split : stored.splits)
     if (!contains(grid.splits, split)) return fmt::format("it has split '{}' too", split);
   if (stored.seeds > grid.seeds)
@@ -245,7 +241,7 @@ std::vector<std::string> left_out_words(const Grid& grid) {
 void look_at_screens(Grid& grid) {
   std::map<std::string, std::set<std::string>> splits_of;  // by screen
   for (const auto& run : grid.runs) {
-    const std::string path = run.config.screen.string();
+    const std::string path = place_of(run.config.screen);
     if (!grid.screens.contains(path)) {
       const Screen screen = Screen::open(path);
       for (const auto& split : screen.splits()) splits_of[path].insert(split.name);

@@ -124,7 +124,7 @@ TEST_F(GridTest, ADirectoryKeepsItsGrid) {
   EXPECT_ERROR(claim([](auto& o) { o.settings = {"train.epochs=4"}; }),
                "its train.epochs is '3', here '4'");
   EXPECT_ERROR(claim([](auto& o) { o.settings = {"model.width=4"}; }),
-               "its model.width is not set, here '4'");
+               "its model.width is '64', here '4'");
   EXPECT_ERROR(claim([](auto& o) { o.settings = {"evaluate.parts=[test]"}; }), "evaluate.parts");
   EXPECT_ERROR(claim([](auto& o) { o.splits = {"random"}; }), "it has split 'pair' too");
   EXPECT_ERROR(claim([](auto& o) { o.seeds = 1; }), "it has 2 seeds, this one 1");
@@ -133,6 +133,11 @@ TEST_F(GridTest, ADirectoryKeepsItsGrid) {
   EXPECT_ERROR(claim([](auto& o) { o.variations.clear(); }), "it varies [train.lr], this one []");
   EXPECT_ERROR(claim([](auto& o) { o.variations[0].key = "train.weight_decay"; }), "it varies");
   EXPECT_EQ(read_text(out / "compare.json"), before);
+  // The same in other words: a number, a place, a default.
+  claim([](auto& o) {
+    o.settings = {"train.clip=1e1", "model.width=64",
+                  "screen=" + (fs::current_path() / "some/there/../where").string()};
+  });
 
   // What the grid itself sets may change in the config.
   write_file(folder_ / "config.yaml",
@@ -198,6 +203,8 @@ TEST_F(GridTest, AScreenThatHasChangedIsRefused) {
   };
   claim(1);
   claim(1);
+  EXPECT_ERROR(claim(2), "has changed since ('samples 0:20' differs)");
+  asked.settings = {"screen=" + fs::relative(path).string()};  // the same place
   EXPECT_ERROR(claim(2), "has changed since ('samples 0:20' differs)");
 }
 

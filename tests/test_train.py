@@ -438,15 +438,59 @@ def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
     assert parts["test"]["labels"]["gene_interaction"]["model"]["mse"] == pytest.approx(whole["mse"])
 
 
+def draw_anew(screen, seed):
+    """Another split under the same name; gives its parts."""
+    manifest = json.loads((screen / "manifest.json").read_text())
+    manifest["splits"] = []
+    manifest["files"] = {name: entry for name, entry in manifest["files"].items() if not name.startswith("splits/")}
+    (screen / "manifest.json").write_text(json.dumps(manifest))
+    (screen / "splits" / "random.npy").unlink()
+    succeed("split", screen, "--name", "random", "--by", "random", "--seed", seed)
+    return np.load(screen / "splits" / "random.npy").copy()
+
+
+def test_a_split_that_was_drawn_anew_is_not_taken_for_the_old_one(folder, long_reference):
+    screen, out = folder / "redrawn", folder / "redrawn-run"
+    shutil.copytree(folder / "screen", screen)
+    drawn = np.load(screen / "splits" / "random.npy").copy()
+    started = Started(*words(folder, out, screen="redrawn", train__epochs=16))
+    assert started.wait_for(lambda: len(lines(out)) >= 25)
+    assert started.end(signal.SIGTERM) == 75
+    anew = draw_anew(screen, 99)
+    moved, test = np.sum(drawn != anew), anew == 2
+    message = error(1, "train", "--resume", "--out", out)
+    assert f"split 'random' of {screen} is not the one" in message and f"{moved} of 200 samples" in message
+    assert "--seed 1`" in message and status(out) == "stopped"
+    said = lacuna("evaluate", out).stderr
+    assert f"{moved} of 200 samples are in another part now" in said
+    assert f"{np.sum(test & (drawn == 0))} of {test.sum()} test samples remove the same genes" in said
+    draw_anew(screen, 1)
+    succeed("train", "--resume", "--out", out)
+    assert_same_bits(out, long_reference)
+    assert "part now" not in lacuna("evaluate", out).stderr
+
+
+def test_a_run_goes_on_where_its_screen_has_moved(folder, long_reference):
+    out = folder / "moved-run"
+    shutil.copytree(folder / "screen", folder / "here")
+    started = Started(*words(folder, out, screen="here", train__epochs=16))
+    assert started.wait_for(lambda: len(lines(out)) >= 25)
+    assert started.end(signal.SIGTERM) == 75
+    (folder / "here").rename(folder / "there")
+    message = error(1, "train", "--resume", "--out", out)
+    assert f"no screen {folder / 'here'}" in message
+    command = message.split("`lacuna ")[1].rstrip("`").replace("DIRECTORY", str(folder / "there"))
+    succeed(*command.split())
+    assert_same_bits(out, long_reference)
+    assert f"screen: {folder}/there\n" in (out / "config.yaml").read_text()
+    assert json.loads((out / "run.json").read_text())["screen"]["path"] == str(folder / "there")
+    succeed("evaluate", out)
+
+
 def test_samples_that_were_trained_on_are_told(folder, reference):
     drawn = np.load(folder / "screen" / "splits" / "random.npy")
     shutil.copytree(folder / "screen", folder / "drawn-anew")
-    manifest = json.loads((folder / "screen" / "manifest.json").read_text())
-    manifest["splits"] = []
-    manifest["files"] = {name: entry for name, entry in manifest["files"].items() if not name.startswith("splits/")}
-    (folder / "drawn-anew" / "manifest.json").write_text(json.dumps(manifest))
-    succeed("split", folder / "drawn-anew", "--name", "random", "--by", "random", "--seed", 99)
-    test = np.load(folder / "drawn-anew" / "splits" / "random.npy") == 2
+    test = draw_anew(folder / "drawn-anew", 99) == 2
     seen = np.sum(test & (drawn == 0))
     assert 0 < seen < test.sum()
     done = lacuna("evaluate", reference, "--screen", folder / "drawn-anew", "--out", folder / "leaked")
@@ -455,15 +499,18 @@ def test_samples_that_were_trained_on_are_told(folder, reference):
 
 
 def stopped_while_the_screen_grows(folder, name):
-    """A run that was stopped in its second epoch; its screen, `name`, has more samples since."""
+    """A run that was stopped in its second epoch; its screen, `name`, has more samples since, the old ones in their parts."""
     shutil.copytree(folder / "screen", folder / name)
     out = folder / f"{name}-run"
     started = Started(*words(folder, out, screen=name, train__epochs=16))
     assert started.wait_for(lambda: len(lines(out)) >= 25)
     assert started.end(signal.SIGTERM) == 75
+    parts = np.concatenate([np.load(folder / name / "splits" / "random.npy"), np.repeat([0, 1, 2], [32, 4, 4])])
     shutil.rmtree(folder / name)
     succeed("generate", "screen", folder / name, "--size", "tiny", "--samples", 240, "--seed", 1)
-    succeed("split", folder / name, "--name", "random", "--by", "random", "--seed", 1)
+    lists = {part: np.flatnonzero(parts == code).tolist() for code, part in enumerate(["train", "validation", "test"])}
+    (folder / f"{name}.json").write_text(json.dumps(lists))
+    succeed("split", folder / name, "--name", "random", "--by", "file", "--file", folder / f"{name}.json")
     return out
 
 
@@ -526,7 +573,7 @@ def test_batch_auto(folder):
     assert done.returncode == 0, done.stderr
     assert 1 <= int(setting(folder / "auto", "train", "batch")) <= 160
     # Of a model as small as this one, too, the figures say something.
-    figures = re.search(r"batch \d+: a step needs (.*) may be used", done.stderr)
+    figures = re.search(r"batch \d+: a step and the validation beside it need (.*) may be used", done.stderr)
     assert figures and not re.search(r"\b0[\d.]* [kMG]?B\b", figures[1]), done.stderr
 
 
@@ -568,6 +615,65 @@ def test_weights_of_samples(folder, split):
     call = dict(screen="tables", split=split, train__epochs=1)
     assert "weight -1 in column 'signed'" in error(1, *words(folder, folder / "no", train__weight_column="signed", **call))
     assert "nothere" in error(1, *words(folder, folder / "no2", train__weight_column="nothere", **call))
+    assert "has categories" in error(1, *words(folder, folder / "no3", train__weight_column="screen", **call))
+
+
+def test_weights_may_be_any_numbers_and_only_those_of_training_count(folder, split):
+    def change(rows):
+        for row in rows:
+            row["weight"] = 16777217 if row["part"] == "train" else ""  # f64: f32 would lose the last digit
+
+    call = dict(split=make_tables(folder, "double", change), train__epochs=1)
+    assert np.load(folder / "double" / "samples" / "weight.npy").dtype == np.float64
+    plain = train(folder, folder / "unweighted", screen="double", **call)
+    weighted = train(folder, folder / "double-run", screen="double", train__weight_column="weight", **call)
+    for a, b in zip(lines(plain, "step"), lines(weighted, "step")):  # all weigh the same
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+
+
+def test_a_label_named_twice_is_refused(folder, split):
+    message = error(1, *words(folder, folder / "twice", screen="tables", split=split, labels="[first, second, first]"))
+    assert "label 'first' is named twice" in message and not (folder / "twice").exists()
+
+
+def test_a_store_with_too_few_samples_leaves_no_run(folder):
+    succeed("prepare", folder / "screen", "--rung", "disk:u8", "--out", folder / "few", "--samples", "0:10")
+    call = words(folder, folder / "stored", rung="disk:u8", store=folder / "few", model__layers=2, train__epochs=1)
+    assert "holds samples 0 to 9" in error(1, *call)
+    assert not (folder / "stored").exists()
+    succeed("prepare", folder / "screen", "--rung", "disk:u8", "--out", folder / "few")  # what the message says
+    succeed(*call)
+
+
+def test_the_mlp_baseline_does_not_depend_on_the_models_settings(folder):
+    def scores(name, **changes):
+        run = train(folder, folder / name, train__epochs=1, evaluate__baselines="true", **changes)
+        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["gene_interaction"]
+
+    one, other = scores("mlp-one"), scores("mlp-other", train__weight_decay=0.9, train__clip=1e-3)
+    assert one["baselines"]["mlp"] == other["baselines"]["mlp"] and one["model"] != other["model"]
+
+
+def test_what_a_model_does_not_read_does_not_bind_its_checkpoint(folder):
+    make_tables(folder, "bound")
+    source = folder / "bound-source"
+    edges = (source / "edges.csv").read_text().splitlines()
+    for number in (1, 2):
+        rng = np.random.default_rng(number)
+        weighted = [f"{edge},{rng.uniform():.3f}" for edge in edges[1:]]
+        (source / "weighted.csv").write_text("\n".join([edges[0] + ",weight", *weighted]) + "\n")
+        np.save(source / "numbers.npy", rng.normal(size=(12, 2)).astype(np.float32))
+        succeed("import", "screen", folder / f"bound-{number}", "--genes", source / "genes.csv",
+                "--network", f"physical={source}/weighted.csv,weight=weight", "--features", f"x={source}/numbers.npy",
+                "--samples", f"{source}/rows.csv,removed=a+b,label=first,split=part")
+    (name,) = (path.stem for path in (folder / "bound-1" / "splits").glob("*.npy"))
+    call = dict(screen="bound-1", split=name, train__epochs=1)
+    done = lacuna(*words(folder, folder / "unbound", **call))
+    assert done.returncode == 0 and "edges have values (weights) in physical: models read" in done.stderr
+    succeed("evaluate", folder / "unbound", "--screen", folder / "bound-2", "--out", folder / "unbound-elsewhere")
+    bound = train(folder, folder / "bound-run", model__features="beside", **call)
+    message = error(1, "evaluate", bound, "--screen", folder / "bound-2", "--out", folder / "bound-elsewhere")
+    assert "features gene.x" in message and "values" not in message
 
 
 def test_test_labels_do_not_reach_the_training(folder, split):

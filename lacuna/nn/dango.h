@@ -32,6 +32,8 @@ class Dango : public Model {
   at::Tensor total_loss(const at::Tensor& prediction_loss, int64_t epoch) override;
   bool is_static() const override { return false; }
   bool reads_masks() const override { return false; }
+  bool reads_features() const override { return false; }
+  bool reads_metabolism() const override { return false; }
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override;
 
  private:

@@ -15,6 +15,8 @@ class GeneMlp : public Model {
   GeneMlp(YAML::Node settings, const GeneGraph& graph, int64_t label_count);
   at::Tensor forward(const ModelInput& input) override;
   bool reads_masks() const override { return false; }
+  bool reads_features() const override { return false; }
+  bool reads_metabolism() const override { return false; }
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override;
 
  private:

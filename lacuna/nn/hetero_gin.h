@@ -28,6 +28,8 @@ class HeteroGin : public Model {
   HeteroGin(YAML::Node settings, const GeneGraph& graph, int64_t label_count);
   at::Tensor forward(const ModelInput& input) override;
   bool reads_masks() const override { return layers_.size() > 1 || !savings_; }
+  bool reads_features() const override { return from_features_ != nullptr; }
+  bool reads_metabolism() const override { return layers_[0]->metabolism != nullptr; }
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override;
 
  private:

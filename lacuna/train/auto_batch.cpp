@@ -10,6 +10,7 @@
 #include "lacuna/core/memory.h"
 #include "lacuna/core/text.h"
 #include "lacuna/train/batch_feed.h"
+#include "lacuna/train/predictor.h"
 #include "lacuna/train/step.h"
 
 namespace lacuna {
@@ -22,6 +23,7 @@ constexpr double kShare = 0.8;
 template <class Body>
 uint64_t peak_of(at::Device device, const Body& body) {
   if (device.is_cpu()) {
+    give_back_freed_memory();  // else it is used again, and does not show
     reset_peak_memory();
     const uint64_t before = used_memory();
     body();
@@ -44,14 +46,18 @@ uint64_t free_bytes(at::Device device) {
   return at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first;
 }
 
-void trial_step(Session& session, int64_t batch) {
-  // As wide as any batch can be.
+// `count` times the sample that removes the most genes: as wide as any batch can be.
+std::vector<uint32_t> widest_batch(const Session& session, uint64_t count) {
   const RemovedReader reader(session.screen.samples());
   const auto training = session.samples(Part::train);
-  const uint32_t widest = *std::ranges::max_element(
-      training, {}, [&](uint32_t sample) { return reader.count(sample); });
+  return std::vector<uint32_t>(count, *std::ranges::max_element(training, {}, [&](uint32_t sample) {
+                                 return reader.count(sample);
+                               }));
+}
+
+void trial_step(Session& session, int64_t batch) {
   const RungSource source(session.screen, session.masks, uint64_t(batch),
-                          {.selection = std::vector<uint32_t>(size_t(batch), widest)});
+                          {.selection = widest_batch(session, uint64_t(batch))});
   Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
   BatchFeed feed(loader, session.labels,
                  {.device = session.device(),
@@ -65,6 +71,18 @@ void trial_step(Session& session, int64_t batch) {
   session.model->zero_grad();
 }
 
+// As the validation does it behind a step of that batch.
+void trial_prediction(Session& session, int64_t batch) {
+  const uint64_t count = prediction_batch(batch);
+  predict_samples(session, widest_batch(session, count), count);
+}
+
+// A recorded step keeps its memory, so what a prediction needs comes on top.
+uint64_t bytes_of(Session& session, int64_t batch) {
+  return peak_of(session.device(), [&] { trial_step(session, batch); }) +
+         peak_of(session.device(), [&] { trial_prediction(session, batch); });
+}
+
 }  // namespace
 
 FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64_t samples) {
@@ -75,7 +93,8 @@ FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64
   const auto fits = int64_t((room - besides) / a_sample);
   if (fits < 1)
     throw Error(
-        "a training step of one sample needs {}, and {} may be used ({:.0f}% of what is free); "
+        "a training step of one sample and the validation beside it need {}, and {} may be used "
+        "({:.0f}% of what is free); "
         "choose a smaller model (model.width, model.layers), or model.merge=sum",
         text(besides + a_sample), text(room), 100 * kShare);
   const int64_t batch = std::min({fits, kMost, int64_t(samples)});
@@ -83,15 +102,15 @@ FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64
   const std::string for_all = besides >= 1 ? text(besides) + " and " : "";
   const std::string for_each =
       large > small ? text(a_sample) + " a sample" : "too little a sample to be measured";
-  return {batch, fmt::format("batch {}: a step needs {}{}, {} may be used", batch, for_all,
-                             for_each, text(room))};
+  return {batch,
+          fmt::format("batch {}: a step and the validation beside it need {}{}, {} may be used",
+                      batch, for_all, for_each, text(room))};
 }
 
 void find_batch(Session& session, const Note& note) {
   session.model->train();
-  trial_step(session, kSmall);  // libraries take their share once
-  const uint64_t small = peak_of(session.device(), [&] { trial_step(session, kSmall); });
-  const uint64_t large = peak_of(session.device(), [&] { trial_step(session, kLarge); });
+  bytes_of(session, kSmall);  // libraries take their share once
+  const uint64_t small = bytes_of(session, kSmall), large = bytes_of(session, kLarge);
   const FittingBatch found = fitting_batch(small, large, free_bytes(session.device()),
                                            session.samples(Part::train).size());
   session.config.train.batch = found.batch;

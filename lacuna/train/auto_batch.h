@@ -8,8 +8,9 @@
 
 namespace lacuna {
 
-// Sets session.config.train.batch, and the resolved config. Two trial steps, of 1 and 4 samples,
-// show what a step needs besides its samples and what a sample needs; the batch takes up to 80% of
+// Sets session.config.train.batch, and the resolved config. Two trials, of 1 and 4 samples, show what
+// a step and the validation's prediction beside it (predictor.h) need besides their samples and what
+// a sample needs; the batch takes up to 80% of
 // the memory that is free (on a GPU the device's; on the CPU the machine's, or what its cgroup
 // leaves), and no more than 512 samples or the training samples there are. Weights stay as they
 // are. Throws Error when not even one sample fits, with both numbers.
@@ -19,7 +20,8 @@ void find_batch(Session& session, const Note& note);
 // that are free, `samples` the training samples.
 struct FittingBatch {
   int64_t batch;
-  std::string words;  // "batch 112: a step needs 310 MB and 95.2 MB a sample, 11.0 GB may be used"
+  std::string
+      words;  // "batch 112: a step and the validation beside it need 310 MB and 95.2 MB a sample, 11.0 GB may be used"
 };
 FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64_t samples);
 

@@ -12,21 +12,26 @@ TEST(AutoBatch, FillsFourFifthsOfWhatIsFree) {
   const FittingBatch found = fitting_batch(150e6, 300e6, 10e9, 1000);
   EXPECT_EQ(found.batch, 158);
   EXPECT_EQ(found.words,
-            "batch 158: a step needs 100 MB and 50.0 MB a sample, 8.00 GB may be used");
+            "batch 158: a step and the validation beside it need 100 MB and 50.0 MB a sample, 8.00 "
+            "GB may be used");
   EXPECT_EQ(fitting_batch(150e6, 300e6, 10e9, 30).batch, 30);     // no more than there are
   EXPECT_EQ(fitting_batch(150e6, 300e6, 1e12, 1000).batch, 512);  // nor than the most
 }
 
 TEST(AutoBatch, SmallFiguresAreFiguresToo) {
   EXPECT_EQ(fitting_batch(50e3, 110e3, 10e9, 160).words,
-            "batch 160: a step needs 30.0 kB and 20.0 kB a sample, 8.00 GB may be used");
+            "batch 160: a step and the validation beside it need 30.0 kB and 20.0 kB a sample, "
+            "8.00 GB may be used");
   EXPECT_EQ(fitting_batch(40960, 40960, 10e9, 160).words,
-            "batch 160: a step needs 41.0 kB and too little a sample to be measured, 8.00 GB may "
+            "batch 160: a step and the validation beside it need 41.0 kB and too little a sample "
+            "to be measured, 8.00 GB may "
             "be used");
-  EXPECT_EQ(fitting_batch(8192, 1400000, 10e9, 160).words,
-            "batch 160: a step needs 464 kB a sample, 8.00 GB may be used");
+  EXPECT_EQ(
+      fitting_batch(8192, 1400000, 10e9, 160).words,
+      "batch 160: a step and the validation beside it need 464 kB a sample, 8.00 GB may be used");
   EXPECT_EQ(fitting_batch(0, 0, 10e9, 160).words,
-            "batch 160: a step needs too little a sample to be measured, 8.00 GB may be used");
+            "batch 160: a step and the validation beside it need too little a sample to be "
+            "measured, 8.00 GB may be used");
   EXPECT_ERROR(fitting_batch(50e3, 110e3, 20e3, 160),
                "one sample needs 50.0 kB, and 16.0 kB may be used (80% of what is free)");
 }

@@ -8,7 +8,10 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/text.h"
 #include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/sample_groups.h"
+#include "lacuna/train/kept_split.h"
 #include "lacuna/train/mlp_baseline.h"
 #include "lacuna/train/predictor.h"
 
@@ -27,40 +30,53 @@ std::vector<Part> parts_of(const Session& session, const Note& note) {
   return parts;
 }
 
-// The removed genes of samples, as sorted hashes.
-std::vector<uint64_t> removed_sets(const Samples& samples, std::span<const uint32_t> numbers) {
-  const RemovedReader reader(samples);
-  std::vector<uint32_t> genes;
+// The sets of genes that samples remove, as sorted hashes.
+std::vector<uint64_t> removed_sets(const Screen& screen, std::span<const uint32_t> numbers) {
+  GeneSets sets(screen);
   std::vector<uint64_t> hashes;
-  for (const uint32_t number : numbers) {
-    reader.read(number, genes);
-    std::ranges::sort(genes);
-    hashes.push_back(hash64(std::as_bytes(std::span(genes))));
-  }
+  for (const uint32_t number : numbers)
+    hashes.push_back(hash64(std::as_bytes(std::span(sets.read(number)))));
   std::ranges::sort(hashes);
   return hashes;
 }
 
-// Another screen has a split of its own, which may hold out what the run was trained on.
+// The sets that the run was trained on; nothing where neither this screen nor the run's own has the
+// samples of then.
+std::optional<std::vector<uint64_t>> trained_sets(const Run& run, const Session& session) {
+  const auto sets_of = [&](const Screen& screen) -> std::optional<std::vector<uint64_t>> {
+    const std::optional<Split> split = kept_split(run, screen);
+    if (!split) return {};
+    return removed_sets(screen, samples_in(*split, Part::train));
+  };
+  if (auto sets = sets_of(session.screen)) return sets;
+  const fs::path own = read_config(run.config(), {}).screen;
+  if (!fs::exists(own)) return {};
+  return sets_of(Screen::open(own));
+}
+
+// Another screen, or a split that was drawn anew, may hold out what the run was trained on.
 void tell_what_was_seen(const Run& run, const Session& session, std::span<const Part> parts,
                         const Note& note) {
-  const Config own = read_config(run.config(), {});
-  std::vector<uint64_t> trained;
-  if (fs::exists(own.screen)) {
-    const Screen screen = Screen::open(own.screen);
-    const auto split = std::ranges::find(screen.splits(), own.split, &Split::name);
-    if (split != screen.splits().end())
-      trained = removed_sets(screen.samples(), samples_in(*split, Part::train));
+  const std::optional<Split> then = kept_split(run, session.screen);
+  const uint64_t moved = then ? count_moved(*then, session.split) : 0;
+  if (then && moved == 0 && then->parts.size() == session.split.parts.size()) return;
+  if (moved > 0)
+    note(fmt::format(
+        "split '{}' of {} is not the one that the run was trained on: {} of {} samples are in "
+        "another part now",
+        session.split.name, session.screen.path().string(), with_commas(moved),
+        with_commas(then->parts.size())));
+  const auto trained = trained_sets(run, session);
+  if (!trained) {
+    note(fmt::format("whether the run was trained on these samples cannot be said: {}",
+                     keeps_split(run) ? "the screen that it was trained on is not there any more"
+                                      : "an older version made it, and kept no split"));
+    return;
   }
-  if (trained.empty())
-    note(
-        fmt::format("whether the run was trained on these samples cannot be said: {} with its "
-                    "split '{}' is not there any more",
-                    own.screen.string(), own.split));
   for (const Part part : parts) {
-    const auto sets = removed_sets(session.screen.samples(), session.samples(part));
+    const auto sets = removed_sets(session.screen, session.samples(part));
     const auto seen = std::ranges::count_if(
-        sets, [&](uint64_t set) { return std::ranges::binary_search(trained, set); });
+        sets, [&](uint64_t set) { return std::ranges::binary_search(*trained, set); });
     if (seen > 0)
       note(fmt::format(
           "{} of {} {} samples remove the same genes as one that the run was trained on", seen,
@@ -101,10 +117,7 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
   const std::vector<Part> parts = parts_of(session, note);
-  if (request.screen.empty())
-    tell_of_another_split(run, session, note);
-  else
-    tell_what_was_seen(run, session, parts, note);
+  tell_what_was_seen(run, session, parts, note);
   for (const Part part : parts) {
     Predictions found =
         predict_samples(session, session.samples(part), 0, listener.progress(), stop);
@@ -115,6 +128,7 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
   if (options.baselines && !input.parts.empty()) {
     add_baselines(input, session.screen.samples(), session.screen.graph().genes().size(),
                   session.split, session.labels.columns);
+    for (const std::string& left_out : input.notes) note(left_out);
     add_mlp(input, session, listener, stop);
   }
   if (stop()) return {};

@@ -202,7 +202,8 @@ Variation parse_variation(const std::string& text) {
 }
 
 Grid make_grid(GridOptions options) {
-  const Config base = read_config(options.config, options.settings);
+  Config base = read_config(options.config, options.settings);
+  make_paths_absolute(base);  // compare.json means the same in every directory
   if (options.splits.empty()) options.splits = {base.split};
   check_options(options);
   std::sort(options.variations.begin(), options.variations.end(),

@@ -45,8 +45,11 @@ ModelInput input_of(const RungBatch& batch, const RungMasks& masks) {
 
 }  // namespace
 
+uint64_t prediction_batch(int64_t training_batch) {
+  return 2 * uint64_t(std::max<int64_t>(1, training_batch));
+}
 uint64_t prediction_batch(const Session& session) {
-  return 2 * uint64_t(std::max<int64_t>(1, session.config.train.batch));
+  return prediction_batch(session.config.train.batch);
 }
 
 std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,

@@ -11,6 +11,7 @@
 namespace lacuna {
 
 // Samples at a time: twice those of training, since nothing is kept for a backward pass.
+uint64_t prediction_batch(int64_t training_batch);
 uint64_t prediction_batch(const Session& session);
 
 // Predictions of a batch of gene sets, [B, L]; removed and ptr as in aggregate.h. Dropout is off.

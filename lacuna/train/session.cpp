@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/hash.h"
 #include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/plan_cache.h"
@@ -51,11 +50,37 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
         slice_capacity(cuda_shared_memory_bytes(), plan.node_count(), plan.type_count());
     const CachedPlan cached = cached_plan(cache_folder(screen), plan, capacity);
     if (!cached.note.empty()) note(cached.note);
-    return GeneGraph(graph, device, &cached.slices);
+    return GeneGraph(graph, device, &cached);
   }
 #endif
   (void)screen, (void)note;
   return GeneGraph(graph, device);
+}
+
+void tell_of_edge_values(const HeteroGraph& graph, const Note& note) {
+  std::vector<std::string> names;
+  for (const EdgeType* type : graph.gene_edges())
+    if (!type->values.empty()) names.push_back(type->name);
+  if (!names.empty())
+    note(fmt::format(
+        "edges have values (weights) in {}: models read which edges there are, not these",
+        fmt::join(names, ", ")));
+}
+
+// What of a graph's fingerprint a model depends on.
+Fingerprint parts_for(const Model& model, const Fingerprint& fingerprint) {
+  Fingerprint used;
+  for (const auto& [name, hash] : fingerprint.parts()) {
+    const bool is_network = name.starts_with("edges gene.") && name.ends_with(".gene");
+    const bool is_feature = name.starts_with("features gene.");
+    const bool is_metabolism =
+        name.starts_with("nodes ") || (name.starts_with("edges ") && !is_network) ||
+        (name.starts_with("values reaction.") && name.ends_with(".coefficient"));
+    if (name == "genes" || is_network || (is_feature && model.reads_features()) ||
+        (is_metabolism && model.reads_metabolism()))
+      used.add(name, hash);
+  }
+  return used;
 }
 
 // Predicting needs none, and another screen may have none of that name.
@@ -94,6 +119,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = choose_device(config.train.device, note);
   Seen seen = see_graph(config, screen);
+  if (!trained) tell_of_edge_values(seen.graph, note);
   GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
@@ -168,20 +194,11 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   return session;
 }
 
-std::string split_hash(const Split& split) { return hex(hash64(split.parts.bytes())); }
-
-void tell_of_another_split(const Run& run, const Session& session, const Note& note) {
-  const Json info = run.info();
-  if (!info.contains("split_hash") || info.at("split_hash") == split_hash(session.split)) return;
-  note(
-      fmt::format("split '{}' of {} is not the one that this run was begun with: what it holds out "
-                  "may have been trained on",
-                  session.split.name, session.screen.path().string()));
-}
-
 void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file) {
-  auto differing = trained.differing_parts(session.fingerprint);
-  for (const std::string& part : session.fingerprint.differing_parts(trained))
+  const Fingerprint there = parts_for(*session.model, trained);
+  const Fingerprint here = parts_for(*session.model, session.fingerprint);
+  auto differing = there.differing_parts(here);
+  for (const std::string& part : here.differing_parts(there))
     if (std::find(differing.begin(), differing.end(), part) == differing.end())
       differing.push_back(part);
   if (differing.empty()) return;

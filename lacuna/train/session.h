@@ -51,12 +51,8 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
                  const fs::path& screen, const Note& note);
 std::string choose_checkpoint(const Run& run, const std::string& asked);
 
-// The hash of a split's parts, as run.json keeps it; and a note where the split of a run's own screen
-// has another one now, because it was taken away and drawn anew.
-std::string split_hash(const Split& split);
-void tell_of_another_split(const Run& run, const Session& session, const Note& note);
-
-// Throws Error naming what differs: a checkpoint is for one gene list and one graph.
+// Throws Error naming what differs: a checkpoint is for one gene list and one graph, as far as its
+// model reads them (networks, and features and metabolism where it says so).
 void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file);
 
 }  // namespace lacuna

@@ -19,6 +19,7 @@
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/config_difference.h"
 #include "lacuna/train/evaluate_run.h"
+#include "lacuna/train/kept_split.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/run.h"
@@ -319,21 +320,23 @@ std::string describe(const Session& session) {
                      session.model->parameter_count(), session.device().str());
 }
 
-Json run_info(const Session& session, const TrainRequest& request) {
+Json screen_info(const Session& session) {
   uint64_t edges = 0;
   for (const EdgeType* type : session.screen.graph().gene_edges()) edges += type->size();
+  return {{"path", fs::absolute(session.screen.path()).string()},
+          {"fingerprint", session.fingerprint.to_json()},
+          {"samples", session.screen.samples().size()},
+          {"genes", session.screen.graph().genes().size()},
+          {"edges", edges}};
+}
+
+Json run_info(const Session& session, const TrainRequest& request) {
   return {{"command", request.command},
           {"lacuna", request.version},
           {"torch", TORCH_VERSION},
           {"device", session.device().str()},
           {"threads", at::get_num_threads()},
-          {"screen",
-           {{"path", fs::absolute(session.screen.path()).string()},
-            {"fingerprint", session.fingerprint.to_json()},
-            {"samples", session.screen.samples().size()},
-            {"genes", session.screen.graph().genes().size()},
-            {"edges", edges}}},
-          {"split_hash", split_hash(session.split)},
+          {"screen", screen_info(session)},
           {"parameters", session.model->parameter_count()},
           {"started", utc_now()}};
 }
@@ -342,7 +345,7 @@ Json run_info(const Session& session, const TrainRequest& request) {
 void check_labels_of_parts(const Session& session, const Note& note) {
   const auto numbers = session.samples(Part::validation);
   const std::string& weights = session.config.train.weight_column;
-  if (!weights.empty()) check_weights(session.screen.samples(), weights);
+  if (!weights.empty()) weights_of(session.screen.samples(), weights, session.samples(Part::train));
   check_labels(session.screen.samples(), session.labels, numbers);
   check_evaluation(session);
   const auto measured = measured_labels(session.screen.samples(), session.labels.columns,
@@ -358,12 +361,49 @@ void check_labels_of_parts(const Session& session, const Note& note) {
               numbers.empty() ? "" : " whose labels differ");
 }
 
-// A run goes on as it was begun.
-void check_config(const Run& run, const Config& asked) {
-  const std::string differs = config_difference(read_config(run.config(), {}), asked);
-  if (differs.empty()) return;
-  throw Error("{} was begun with another config: {}; ask for the same, or choose another --out",
-              run.path().string(), differs);
+// A store may hold fewer samples than the screen.
+void check_store(const Session& session) {
+  for (const Part part : {Part::train, Part::validation})
+    if (const auto numbers = session.samples(part); !numbers.empty())
+      session.masks.check_samples(session.screen, numbers.front(), numbers.back());
+}
+
+// A run goes on as it was begun; only its screen and its store may have moved.
+Config config_to_resume(const Run& run, const Config& asked) {
+  Config config = read_config(run.config(), {});
+  const std::string differs = config_difference(config, asked);
+  if (!differs.empty())
+    throw Error("{} was begun with another config: {}; ask for the same, or choose another --out",
+                run.path().string(), differs);
+  config.screen = asked.screen;
+  config.store = asked.store;
+  config.resolved["screen"] = config.screen.string();
+  config.resolved["store"] = config.store.string();
+  return config;
+}
+
+void check_screen_is_there(const Run& run, const Config& config) {
+  if (!fs::exists(config.screen))
+    throw Error(
+        "there is no screen {}, which {} is trained on; if it has moved: `lacuna train {} --set "
+        "screen=DIRECTORY --resume --out {}`",
+        config.screen.string(), run.path().string(), run.config().string(), run.path().string());
+}
+
+// What ended the run is told even where it cannot be written down: the disk may be full.
+void note_failure(const Run& run, const char* message) {
+  try {
+    run.update({{"status", "failed"}, {"ended", utc_now()}, {"message", message}});
+  } catch (const std::exception&) {
+  }
+}
+
+// The trainer is gone afterwards, and what a recorded step holds on the device with it.
+RunEnd train_all(Session& session, const Run& run, bool goes_on, const TrainRequest& request,
+                 TrainListener& listener) {
+  Trainer trainer(session, run, request, listener);
+  if (goes_on) trainer.resume();
+  return trainer.train();
 }
 
 }  // namespace
@@ -373,37 +413,42 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
   std::optional<Run> run;
   if (request.resume && fs::exists(request.out / "run.json")) run = Run::resume(request.out);
   const bool goes_on = run.has_value();
-  if (goes_on) check_config(*run, asked);
+  const Config config = goes_on ? config_to_resume(*run, asked) : asked;
   if (goes_on && run->info().value("status", "") == "finished") {
     note(fmt::format("{} is finished; there is nothing to resume", request.out.string()));
     return RunEnd::finished;
   }
-  if (!goes_on) Run::check_free(request.out);
-  Session session =
-      open_session(goes_on ? read_config(run->config(), {}) : asked, note, listener.progress());
+  if (goes_on)
+    check_screen_is_there(*run, config);
+  else
+    Run::check_free(request.out);
+  Session session = open_session(config, note, listener.progress());
   if (session.config.train.batch == 0) find_batch(session, note);
   check_labels_of_parts(session, note);
+  check_store(session);
+  const bool has_trained = goes_on && run->has_checkpoint("last");
+  if (has_trained) check_kept_split(*run, session.screen, session.split);
   make_paths_absolute(session.config);
-  if (!goes_on) run = Run::create(request.out, to_yaml(session.config));
+  const std::string settings = to_yaml(session.config);
+  if (!goes_on) run = Run::create(request.out, settings);
   try {
-    run->update({{"status", "running"}, {"message", ""}});
-    if (!run->info().contains("screen")) run->update(run_info(session, request));
+    if (read_text(run->config()) != settings) write_text_atomically(run->config(), settings);
+    keep_split(*run, session.screen, session.split);
+    Json info = has_trained ? Json{{"screen", screen_info(session)}} : run_info(session, request);
+    info.update({{"status", "running"}, {"message", ""}});
+    run->update(info);
     listener.begin(describe(session));
-    Trainer trainer(session, *run, request, listener);
-    if (goes_on) {
-      tell_of_another_split(*run, session, note);
-      trainer.resume();
-    }
-    const bool is_finished = trainer.train() == RunEnd::finished &&
-                             evaluate_run(*run, {.stop = request.stop}, listener).has_value();
+    const bool is_finished =
+        train_all(session, *run, goes_on, request, listener) == RunEnd::finished &&
+        evaluate_run(*run, {.stop = request.stop}, listener).has_value();
     run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", utc_now()}});
     return is_finished ? RunEnd::finished : RunEnd::stopped;
   } catch (const c10::OutOfMemoryError& error) {
-    run->update({{"status", "failed"}, {"ended", utc_now()}, {"message", error.what()}});
+    note_failure(*run, error.what());
     throw Error("the GPU has too little memory for train.batch {}: {}; take a smaller one, or auto",
                 session.config.train.batch, error.what());
   } catch (const std::exception& error) {
-    run->update({{"status", "failed"}, {"ended", utc_now()}, {"message", error.what()}});
+    note_failure(*run, error.what());
     throw;
   }
 }

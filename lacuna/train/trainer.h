@@ -20,8 +20,8 @@ struct TrainRequest {
   fs::path out;                             // the run's directory
   bool resume = false;                      // go on with the run in `out` where there is one
   bool tensorboard = false;                 // also event files, in out/tensorboard
-  std::string command;                      // for run.json
-  std::string version;                      // of lacuna
+  std::string command = {};                 // for run.json
+  std::string version = {};                 // of lacuna
   const std::atomic<bool>* stop = nullptr;  // set by a signal: checkpoint and return
 };
 
@@ -50,7 +50,9 @@ class TrainListener {
 };
 
 // Trains, then evaluates (evaluate_run.h). A run that goes on keeps its config: another one is an
-// Error that names the first setting that differs, with both values. Throws Error for a config that
+// Error that names the first setting that differs, with both values; only `screen` and `store` may
+// name another place, which the run's config then holds. The split must be the one that the run was
+// begun with (kept_split.h). Throws Error for a config that
 // cannot be, and when a loss is not finite: the message names the step and the samples of its batch,
 // which are saved in out/bad_batch.json; the run's status is then "failed".
 RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);

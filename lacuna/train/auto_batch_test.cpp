@@ -33,7 +33,7 @@ TEST(AutoBatch, SmallFiguresAreFiguresToo) {
             "batch 160: a step and the validation beside it need too little a sample to be "
             "measured, 8.00 GB may be used");
   EXPECT_ERROR(fitting_batch(50e3, 110e3, 20e3, 160),
-               "one sample needs 50.0 kB, and 16.0 kB may be used (80% of what is free)");
+               "beside it need 50.0 kB, and 16.0 kB may be used (80% of what is free)");
 }
 
 }  // namespace

@@ -50,8 +50,9 @@ at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 // operators. Cheap to copy.
 class GeneGraph {
  public:
-  // plans: of this graph, for a GPU, where they are there already; null: made here, where the device
-  // wants them. makes_masks: calls make_masks(). Throws Error for a graph without gene-gene edges.
+  // plans: of this graph, for a GPU, where they are there already; null: made here, where the
+  // device wants them. makes_masks: calls make_masks(). Throws Error for a graph without gene-gene
+  // edges.
   GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr,
             bool makes_masks = false);
 

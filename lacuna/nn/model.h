@@ -32,8 +32,8 @@ class Model : public torch::nn::Module {
   // Whether forward() looks at the masks of its input where there are some. Those that sum from the
   // removed genes, or over the wild type alone, say false: then none are made for them.
   virtual bool reads_masks() const { return true; }
-  // Whether it depends on the graph's features, or on its reactions and metabolites: what it does not
-  // read may change behind a checkpoint.
+  // Whether it depends on the graph's features, or on its reactions and metabolites: what it does
+  // not read may change behind a checkpoint.
   virtual bool reads_features() const { return true; }
   virtual bool reads_metabolism() const { return true; }
   // Vectors worth keeping: "genes" [N, H] of the wild type, "pooled" [B, H] of the samples.

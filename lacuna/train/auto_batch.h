@@ -8,20 +8,21 @@
 
 namespace lacuna {
 
-// Sets session.config.train.batch, and the resolved config. Two trials, of 1 and 4 samples, show what
-// a step and the validation's prediction beside it (predictor.h) need besides their samples and what
-// a sample needs; the batch takes up to 80% of
-// the memory that is free (on a GPU the device's; on the CPU the machine's, or what its cgroup
-// leaves), and no more than 512 samples or the training samples there are. Weights stay as they
-// are. Throws Error when not even one sample fits, with both numbers.
+// Sets session.config.train.batch, and the resolved config. Two trials, of 1 and 4 samples, show
+// what a step and the validation's prediction beside it (predictor.h) need besides their samples
+// and what a sample needs; the batch takes up to 80% of the memory that is free (on a GPU the
+// device's; on the CPU the machine's, or what its cgroup leaves), and no more than 512 samples or
+// the training samples there are. Weights stay as they are. Throws Error when not even one sample
+// fits, with both numbers.
 void find_batch(Session& session, const Note& note);
 
 // What find_batch() makes of its trials: `small` and `large` are the bytes of the two, `free` those
 // that are free, `samples` the training samples.
 struct FittingBatch {
   int64_t batch;
-  std::string
-      words;  // "batch 112: a step and the validation beside it need 310 MB and 95.2 MB a sample, 11.0 GB may be used"
+  // "batch 112: a step and the validation beside it need 310 MB and 95.2 MB a sample, 11.0 GB may
+  // be used"
+  std::string words;
 };
 FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64_t samples);
 

@@ -22,10 +22,11 @@
 // has the label; Baseline::note says which. Only training samples are fitted, also when validation
 // is there. Samples without the label are left out.
 //
-// Deterministic, on one thread. 332,313 samples of three of 6,607 genes: 3 to 5 seconds. Memory: about
-// 150 bytes a training sample of three genes. A sample of k genes has k (k - 1) / 2 pairs, so where
-// samples remove hundreds of genes the pairs are too many (BaselineLimits): pair and ridge_pairs are
-// then left out. So is a ridge that does not settle; of several strengths, only those that do not.
+// Deterministic, on one thread. 332,313 samples of three of 6,607 genes: 3 to 5 seconds. Memory:
+// about 150 bytes a training sample of three genes. A sample of k genes has k (k - 1) / 2 pairs, so
+// where samples remove hundreds of genes the pairs are too many (BaselineLimits): pair and
+// ridge_pairs are then left out. So is a ridge that does not settle; of several strengths, only
+// those that do not.
 #pragma once
 
 #include <array>

@@ -70,8 +70,8 @@ class BatchFeed {
 
 // The most genes that any sample removes, repeats counted.
 int64_t widest_removal(const Samples& samples);
-// The column or label that weighs the samples, any numbers. Throws Error for one that is not there or
-// has categories, and where one of the chosen samples has a weight that is negative, missing or
+// The column or label that weighs the samples, any numbers. Throws Error for one that is not there
+// or has categories, and where one of the chosen samples has a weight that is negative, missing or
 // infinite, naming the sample.
 Column weights_of(const Samples& samples, const std::string& name,
                   std::span<const uint32_t> chosen);

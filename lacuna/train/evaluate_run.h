@@ -23,9 +23,9 @@ struct EvaluateRequest {
 // Writes evaluation.json and predictions/. Parts without samples are left out, with a note. With
 // another screen, or a split that is not the one that the run was begun with (kept_split.h), notes
 // say how many samples are in another part, and how many remove the same genes as one that the run
-// was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part, with
-// early stopping on the validation part where there is one. Nothing when it was stopped: then nothing is
-// written.
+// was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part,
+// with early stopping on the validation part where there is one. Nothing when it was stopped: then
+// nothing is written.
 std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
                                        TrainListener& listener);
 

@@ -1,12 +1,12 @@
-// The split that a run was begun with, kept beside it: under the same name another one may have been
-// drawn since, which holds out what was trained on.
+// The split that a run was begun with, kept beside it: under the same name another one may have
+// been drawn since, which holds out what was trained on.
 //
 //   RUN/split.safetensors   array "parts" [S] u8: the part of every sample (Part)
-//                           metadata "lacuna" (JSON): the split's name, how it was made, and a hash of
-//                           the genes that these S samples remove
+//                           metadata "lacuna" (JSON): the split's name, how it was made, and a hash
+//                           of the genes that these S samples remove
 //
-// Samples are known by their number: a screen is the run's where its first S samples remove the genes
-// that they removed then. More may have come behind them.
+// Samples are known by their number: a screen is the run's where its first S samples remove the
+// genes that they removed then. More may have come behind them.
 #pragma once
 
 #include <cstdint>

@@ -22,9 +22,9 @@ struct LabelScale {
   float restore(uint64_t l, float value) const { return float(value * sd[l] + mean[l]); }
 };
 
-// chosen: names; none: all. Throws Error for a name that is not there or there twice, for an infinite
-// value in a training sample, and for a label without spread over the training samples (sd 0, or fewer than
-// two measured).
+// chosen: names; none: all. Throws Error for a name that is not there or there twice, for an
+// infinite value in a training sample, and for a label without spread over the training samples (sd
+// 0, or fewer than two measured).
 LabelScale scale_labels(const Samples& samples, const std::vector<std::string>& chosen,
                         std::span<const uint32_t> training);
 // The same labels found in a screen by name, the scale kept: for a model that was trained before.

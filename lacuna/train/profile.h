@@ -6,8 +6,8 @@
 //
 //   load, copy         waiting for the loader; laying a batch out and sending it to the device
 //   masks              making masks: nothing on rung `kernel`
-//   aggregation, mlp, merge, heads, other     the forward pass; other: what is left of it, the loss,
-//                      and scopes (core/scope.h) of any other name
+//   aggregation, mlp, merge, heads, other     the forward pass; other: what is left of it, the
+//                      loss, and scopes (core/scope.h) of any other name
 //   backward, optimiser
 //   communication      with other processes: nothing yet
 //   logging

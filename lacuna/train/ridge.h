@@ -36,8 +36,8 @@ struct RidgeFit {
 
 inline constexpr int kRidgeSteps = 10'000;  // hundreds are many
 
-// y: [S] finite, S > 0. strength > 0. start: [columns] weights to begin from (a fit of nearly the same
-// strength saves steps), or empty: zeros. Nothing when so many steps do not do.
+// y: [S] finite, S > 0. strength > 0. start: [columns] weights to begin from (a fit of nearly the
+// same strength saves steps), or empty: zeros. Nothing when so many steps do not do.
 std::optional<RidgeFit> fit_ridge(const Indicators& x, std::span<const double> y, double strength,
                                   std::span<const double> start = {}, int most_steps = kRidgeSteps);
 

@@ -27,8 +27,8 @@ class ScopeTimeline : public ScopeListener {
   explicit ScopeTimeline(std::function<double()> now = {}, std::function<void()> on_border = {});
   ~ScopeTimeline() override;
 
-  // Listens from start() to stop(), both in one thread and with no scope open. Starting again forgets
-  // what was heard before.
+  // Listens from start() to stop(), both in one thread and with no scope open. Starting again
+  // forgets what was heard before.
   void start();
   void stop();
   void enter(const char* name) override;

@@ -53,8 +53,8 @@ class TrainListener {
 // Error that names the first setting that differs, with both values; only `screen` and `store` may
 // name another place, which the run's config then holds. The split must be the one that the run was
 // begun with (kept_split.h). Throws Error for a config that
-// cannot be, and when a loss is not finite: the message names the step and the samples of its batch,
-// which are saved in out/bad_batch.json; the run's status is then "failed".
+// cannot be, and when a loss is not finite: the message names the step and the samples of its
+// batch, which are saved in out/bad_batch.json; the run's status is then "failed".
 RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
 
 }  // namespace lacuna

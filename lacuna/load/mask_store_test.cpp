@@ -82,7 +82,7 @@ TEST(MaskStore, StaleStoresAreRefusedByTheirPart) {
   prepare_masks(screen, MaskForm::bits, path, {});
   const auto says = [&](const Screen& other) {
     const std::string words = error_of([&] { MaskStore::open(path, other); });
-    EXPECT_NE(words.find("run `lacuna prepare " + other.path().string() +
+    EXPECT_NE(words.find("anew with `lacuna prepare " + other.path().string() +
                          " --rung disk:bits --out " + path.string() + " --again`"),
               words.npos)
         << words;

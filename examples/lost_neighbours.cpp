@@ -40,7 +40,8 @@ class LostNeighbours : public Model {
  private:
   at::Tensor pool(const ModelInput& input) {
     const auto x = cast(table_).unsqueeze(1).expand({-1, input.batch(), -1});  // [N, B, H]
-    return wide(at::gelu(graph_.mean(x.contiguous(), input))).mean({0, 1});    // [T, N, B, H]
+    const auto around = wide(at::gelu(graph_.mean(x.contiguous(), input)));    // [T, N, B, H]
+    return around.mean(at::IntArrayRef({0, 1}));
   }
 
   GeneGraph graph_;

@@ -242,6 +242,6 @@ def test_a_signal_leaves_nothing(folder, run, genes):
     (folder / "many.txt").write_text(many)
     predicting = Started("predict", run, "--samples", folder / "many.txt", "--batch", 1, "--out", folder / "stopped.npz",
                          is_nice=False)  # fmt: skip
-    assert predicting.wait_for((folder / "stopped.npz.tmp").exists)
+    assert predicting.wait_for(lambda: list(folder.glob("stopped.npz.*.tmp")))
     assert predicting.end(signal.SIGTERM) == 1 and "stopped after" in predicting.errors
     assert not list(folder.glob("stopped*"))

@@ -460,6 +460,11 @@ def test_a_split_that_was_drawn_anew_is_not_taken_for_the_old_one(folder, long_r
     said = lacuna("evaluate", out).stderr
     assert f"{moved} of 200 samples are in another part now" in said
     assert f"{np.sum(test & (drawn == 0))} of {test.sum()} test samples remove the same genes" in said
+    succeed("report", out, "--out", folder / "redrawn.html")
+    kept = json.loads((out / "evaluation.json").read_text())["notes"]  # what is shown later says it, too
+    assert all(f"note: {note}\n" in said for note in kept) and len(kept) >= 2
+    page = (folder / "redrawn.html").read_text()
+    assert "are in another part now" in page and "test samples remove the same genes" in page
     draw_anew(screen, 1)
     succeed("train", "--resume", "--out", out)
     succeed("split", screen, "--name", "random", "--remove")

@@ -117,7 +117,8 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
   const std::vector<Part> parts = parts_of(session, note);
-  tell_what_was_seen(run, session, parts, note);
+  tell_what_was_seen(run, session, parts,
+                     [&](const std::string& words) { input.notes.push_back(words); });
   for (const Part part : parts) {
     Predictions found =
         predict_samples(session, session.samples(part), 0, listener.progress(), stop);
@@ -128,9 +129,9 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
   if (options.baselines && !input.parts.empty()) {
     add_baselines(input, session.screen.samples(), session.screen.graph().genes().size(),
                   session.split, session.labels.columns);
-    for (const std::string& left_out : input.notes) note(left_out);
     add_mlp(input, session, listener, stop);
   }
+  for (const std::string& words : input.notes) note(words);
   if (stop()) return {};
   const Evaluation evaluation = evaluate(input);
   write_evaluation(request.out.empty() ? run.path() : request.out, input, evaluation);

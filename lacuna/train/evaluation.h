@@ -51,7 +51,7 @@ struct EvaluationInput {
   std::vector<std::string> labels;  // [L] names
   int bootstrap = 1000;             // rounds; 0: no intervals
   std::vector<PartPredictions> parts = {};
-  std::vector<std::string> notes = {};  // of what was left out
+  std::vector<std::string> notes = {};  // what was left out, what the model had seen in training
 };
 
 // The chosen labels (by index) of the chosen samples: [S, L].

@@ -1,0 +1,110 @@
+#include "lacuna/core/seal.h"
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kMember = "checksum";
+
+// How a seal is written: a beginning, 16 hex digits, an end.
+struct Form {
+  std::string_view begin, end;
+  size_t size() const { return begin.size() + 16 + end.size(); }
+};
+constexpr Form kJson = {",\n  \"checksum\": \"xxh3:", "\"\n}\n"};
+constexpr Form kJsonLine = {",\"checksum\":\"xxh3:", "\"}"};
+constexpr Form kYaml = {"# checksum xxh3:", "\n"};
+
+std::string seal(std::string_view before, const Form& form) {
+  return fmt::format("{}{}{}", form.begin, hex(hash64(before)), form.end);
+}
+
+size_t differences(std::string_view a, std::string_view b) {
+  size_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
+  return count;
+}
+
+// What a text ends with: a whole seal, or one that was damaged. The bytes around the digits tell:
+// nothing else that we write ends nearly like a seal.
+Seal find_seal(std::string_view text, const Form& form) {
+  constexpr size_t kNearly = 8;  // bytes of the form that may be damaged
+  if (text.size() < form.size()) return Seal::none;
+  const std::string_view before = text.substr(0, text.size() - form.size());
+  const std::string_view found = text.substr(before.size());
+  if (found == seal(before, form)) return Seal::intact;
+  const size_t differing = differences(found.substr(0, form.begin.size()), form.begin) +
+                           differences(found.substr(form.begin.size() + 16), form.end);
+  return differing <= kNearly ? Seal::broken : Seal::none;
+}
+
+// A member that is there without being the seal at the end was moved or laid out anew.
+Seal seal_of(std::string_view text, const Form& form) {
+  const Seal seal = find_seal(text, form);
+  if (seal != Seal::none || text.find("\"checksum\"") == text.npos) return seal;
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains(kMember) ? Seal::broken : Seal::none;
+}
+
+// The object's text up to where the seal goes.
+std::string open_end(Json object, int indent, std::string_view end) {
+  LACUNA_ASSERT(object.is_object());
+  object.erase(kMember);
+  LACUNA_ASSERT(!object.empty());
+  std::string text = object.dump(indent);
+  text.resize(text.size() - end.size());
+  return text;
+}
+
+}  // namespace
+
+std::string sealed_json(Json object) {
+  std::string text = open_end(std::move(object), 2, "\n}");
+  return text += seal(text, kJson);
+}
+
+std::string sealed_json_line(Json object) {
+  std::string text = open_end(std::move(object), -1, "}");
+  return text += seal(text, kJsonLine);
+}
+
+std::string sealed_yaml(std::string text) {
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  return text += seal(text, kYaml);
+}
+
+Seal seal_of_json(std::string_view text) { return seal_of(text, kJson); }
+Seal seal_of_json_line(std::string_view line) { return seal_of(line, kJsonLine); }
+Seal seal_of_yaml(std::string_view text) {
+  const Seal seal = find_seal(text, kYaml);
+  if (seal != Seal::none || text.find(kYaml.begin) == text.npos) return seal;
+  return Seal::broken;  // lines were added behind it
+}
+
+std::string broken_seal_words() {
+  return "its bytes have changed since lacuna wrote it (the checksum at its end is not theirs); "
+         "restore it or make it again, or, where the change is meant, delete the checksum";
+}
+
+SealedJson read_sealed_json(const fs::path& path) {
+  const std::string text = read_text(path);
+  Json json = parse_json(text, path.string());
+  const Seal seal = seal_of_json(text);
+  if (seal == Seal::broken) throw Error("{}: {}", path.string(), broken_seal_words());
+  if (json.is_object()) json.erase(kMember);
+  return {std::move(json), seal == Seal::intact};
+}
+
+void write_sealed_json(const fs::path& path, const Json& object) {
+  write_text_atomically(path, sealed_json(object));
+}
+
+std::string read_sealed_yaml(const fs::path& path) {
+  std::string text = read_text(path);
+  if (seal_of_yaml(text) == Seal::broken) throw Error("{}: {}", path.string(), broken_seal_words());
+  return text;
+}
+
+}  // namespace lacuna

@@ -15,6 +15,7 @@
 #include "cli/terminal.h"
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/mapped_fault.h"
 
 namespace {
 
@@ -92,6 +93,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   lacuna::cli::remember_command_line(argc, argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
+  lacuna::report_mapped_faults();
   try {
     return run(argc, argv);
   } catch (const lacuna::UsageError& error) {

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/mapped_fault.h"
 
 namespace lacuna {
 namespace {
@@ -20,7 +22,9 @@ constexpr size_t kBufferBytes = 1 << 20;
 
 class FileDescriptor {
  public:
-  FileDescriptor(const fs::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {
+  // Not blocking: opening a pipe that lies in place of a file would wait for who writes into it.
+  FileDescriptor(const fs::path& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw_errno(path.string(), "cannot open");
   }
   ~FileDescriptor() { ::close(fd_); }
@@ -32,20 +36,41 @@ class FileDescriptor {
   int fd_;
 };
 
+struct stat stat_of(const FileDescriptor& file, const fs::path& path) {
+  struct stat info = {};
+  if (::fstat(file.get(), &info) != 0) throw_errno(path.string(), "cannot read its size");
+  return info;
+}
+
+struct Mapping {
+  Mapping(const FileDescriptor& file, size_t size, const fs::path& path)
+      : bytes(size), address(::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0)) {
+    if (address == MAP_FAILED) throw_errno(path.string(), "cannot map into memory");
+    range.emplace(address, size, path);
+  }
+  ~Mapping() {
+    range.reset();
+    ::munmap(address, bytes);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  size_t bytes;
+  void* address;
+  std::optional<MappedRange> range;  // a file that is cut short is named (core/mapped_fault.h)
+};
+
 }  // namespace
 
 MappedFile::MappedFile(const fs::path& path) {
   const FileDescriptor file(path, O_RDONLY);
-  struct stat info = {};
-  if (::fstat(file.get(), &info) != 0) throw_errno(path.string(), "cannot read its size");
+  const struct stat info = stat_of(file, path);
   if (!S_ISREG(info.st_mode)) throw Error("{}: not a regular file", path.string());
   const size_t size = size_t(info.st_size);
   if (size == 0) return;  // an empty file cannot be mapped; it has no bytes
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) throw_errno(path.string(), "cannot map into memory");
-  owner_ = std::shared_ptr<const void>(
-      address, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
-  bytes_ = {static_cast<const std::byte*>(address), size};
+  const auto mapping = std::make_shared<const Mapping>(file, size, path);
+  owner_ = std::shared_ptr<const void>(mapping, mapping->address);
+  bytes_ = {static_cast<const std::byte*>(mapping->address), size};
 }
 
 FileWriter::FileWriter(const fs::path& path)
@@ -131,6 +156,9 @@ void sync_directory(const fs::path& directory) {
 
 uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard) {
   const FileDescriptor file(path, O_RDONLY);
+  const mode_t mode = stat_of(file, path).st_mode;
+  if (!S_ISREG(mode) && !S_ISDIR(mode))  // reading a directory says so itself
+    throw Error("{}: not a regular file", path.string());
   std::vector<std::byte> buffer(kBufferBytes);
   Hasher hasher;
   uint64_t total = 0;

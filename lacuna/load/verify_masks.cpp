@@ -1,17 +1,7 @@
 #include "lacuna/load/verify_masks.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <set>
 
@@ -22,6 +12,7 @@
 #include "lacuna/load/store_pages.h"
 #include "lacuna/store/directory_lock.h"
 #include "lacuna/store/lmdb.h"
+#include "lacuna/store/lmdb_child.h"
 
 namespace lacuna {
 namespace {
@@ -62,14 +53,6 @@ std::vector<uint64_t> choose_samples(const MaskStoreContents& contents,
 
 // ---- one value
 
-// What LMDB writes before a value in pages of its own.
-struct PageHeader {
-  uint64_t page;
-  uint16_t pad, flags;
-  uint32_t pages;
-};
-static_assert(sizeof(PageHeader) == 16);
-
 // Compares values with what they should be. Runs in the child.
 class ValueChecker {
  public:
@@ -98,30 +81,29 @@ class ValueChecker {
 
  private:
   static bool has_own_pages(std::span<const std::byte> value, uint64_t page_bytes) {
-    return reinterpret_cast<uintptr_t>(value.data()) % page_bytes == sizeof(PageHeader);
+    return reinterpret_cast<uintptr_t>(value.data()) % page_bytes == sizeof(LmdbPageHeader);
   }
 
   bool has_right_page(std::span<const std::byte> value) const {
     if (!has_own_pages(value, page_bytes_)) return true;  // in a page of the tree
-    const PageHeader header = page_of(value);
-    constexpr uint16_t kOverflow = 4;
-    const uint64_t bytes = sizeof(PageHeader) + value.size();
-    return header.pad == 0 && header.flags == kOverflow &&
+    const LmdbPageHeader header = page_of(value);
+    const uint64_t bytes = sizeof header + value.size();
+    return header.pad == 0 && header.flags == LmdbPageHeader::kOverflow &&
            header.pages == (bytes + page_bytes_ - 1) / page_bytes_ && lies_in(header.page, value);
   }
 
   // What follows a value in its last page. LMDB clears the last of several pages before it writes
   // to it; a page that holds a value alone may come from an earlier one, and shows what that was.
   bool ends_in_zeros(std::span<const std::byte> value) const {
-    const uint64_t used = (sizeof(PageHeader) + value.size()) % page_bytes_;
+    const uint64_t used = (sizeof(LmdbPageHeader) + value.size()) % page_bytes_;
     if (!has_own_pages(value, page_bytes_) || page_of(value).pages < 2 || used == 0) return true;
     const std::byte* const end = value.data() + value.size();
     return std::all_of(end, end + (page_bytes_ - used),
                        [](std::byte byte) { return byte == std::byte(0); });
   }
 
-  static PageHeader page_of(std::span<const std::byte> value) {
-    PageHeader header;
+  static LmdbPageHeader page_of(std::span<const std::byte> value) {
+    LmdbPageHeader header;
     std::memcpy(&header, value.data() - sizeof header, sizeof header);
     return header;
   }
@@ -130,7 +112,7 @@ class ValueChecker {
   bool lies_in(uint64_t page, std::span<const std::byte> value) const {
     const auto file = file_.bytes();
     if (page >= file.size() / page_bytes_) return false;
-    const uint64_t offset = page * page_bytes_ + sizeof(PageHeader);
+    const uint64_t offset = page * page_bytes_ + sizeof(LmdbPageHeader);
     return value.size() <= file.size() - offset &&
            std::memcmp(file.data() + offset, value.data(), sizeof(MaskHeader)) == 0;
   }
@@ -139,7 +121,7 @@ class ValueChecker {
     std::string where;
     if (has_own_pages(value, page_bytes_) && lies_in(page_of(value).page, value))
       where = fmt::format(", byte {} of {}",
-                          page_of(value).page * page_bytes_ + sizeof(PageHeader) + at,
+                          page_of(value).page * page_bytes_ + sizeof(LmdbPageHeader) + at,
                           StorePages::kData);
     MaskHeader header;
     std::memcpy(&header, value.data(), sizeof header);
@@ -169,20 +151,8 @@ void send(int fd, char kind, const std::string& text) {
   std::string line = kind + text;
   std::replace(line.begin(), line.end(), '\n', ' ');
   line += '\n';
-  for (size_t sent = 0; sent < line.size();) {
-    const ssize_t written = ::write(fd, line.data() + sent, line.size() - sent);
-    if (written < 0 && errno != EINTR) ::_exit(1);
-    if (written > 0) sent += size_t(written);
-  }
+  send_to_parent(fd, std::as_bytes(std::span(line)));
 }
-
-// Ends the process when it works longer than this: in a damaged tree LMDB can go in circles. Time
-// spent waiting for the disk does not count. 0: no limit.
-void limit_work(long seconds) {
-  const itimerval limit = {{0, 0}, {seconds, 0}};
-  ::setitimer(ITIMER_VIRTUAL, &limit, nullptr);
-}
-constexpr long kLongSearch = 1;  // seconds for a chunk of samples, which takes microseconds
 
 void check_values(int fd, const Screen& screen, const fs::path& store,
                   const MaskStoreContents& contents, const std::vector<uint64_t>& samples) {
@@ -199,7 +169,7 @@ void check_values(int fd, const Screen& screen, const fs::path& store,
     send(fd, 'S', fmt::format("samples {} to {}", samples[first], samples[first + count - 1]));
     std::vector<std::span<const std::byte>> values(count);
     std::vector<std::string> faults(count);
-    limit_work(kLongSearch);
+    limit_lmdb_work(kLongLmdbWork);
     for (uint64_t i = 0; i < count; ++i) {
       try {
         values[i] = view.get(mask_key(samples[first + i])).value_or(values[i]);
@@ -207,7 +177,7 @@ void check_values(int fd, const Screen& screen, const fs::path& store,
         faults[i] = fmt::format("sample {}: {}", samples[first + i], error.what());
       }
     }
-    limit_work(0);
+    limit_lmdb_work(0);
     parallel_for(count, 0, [&](uint64_t i) {
       if (faults[i].empty()) faults[i] = checker.fault(samples[first + i], values[i]);
     });
@@ -217,56 +187,16 @@ void check_values(int fd, const Screen& screen, const fs::path& store,
   }
 }
 
-// What it dies of is the parent's to tell: no words, no core file. It does not outlive the parent.
-void prepare_to_die_quietly(pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGVTALRM})
-    ::signal(number, SIG_DFL);
-  const rlimit none = {0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-  const int null = ::open("/dev/null", O_WRONLY);
-  if (null >= 0) ::dup2(null, STDERR_FILENO);
-}
-
-struct Child {
-  pid_t pid;
-  int output;  // what it sends
-};
-
-Child start_child(const std::function<void(int fd)>& work) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw_errno("verify", "cannot make a pipe");
-  const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid < 0) throw_errno("verify", "cannot start a process");
-  if (pid > 0) {
-    ::close(ends[1]);
-    return {pid, ends[0]};
-  }
-  ::close(ends[0]);
-  prepare_to_die_quietly(parent);
-  try {
-    work(ends[1]);
-  } catch (const std::exception& error) {
-    send(ends[1], 'F', error.what());
-  }
-  ::_exit(0);
-}
-
 class LineReader {
  public:
-  explicit LineReader(int fd) : fd_(fd) {}
-  ~LineReader() { ::close(fd_); }
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
+  explicit LineReader(LmdbChild& child) : child_(child) {}
 
   std::optional<std::string> next() {
     for (size_t end; (end = buffer_.find('\n')) == buffer_.npos;) {
-      char piece[4096];
-      const ssize_t got = ::read(fd_, piece, sizeof piece);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return std::nullopt;
-      buffer_.append(piece, size_t(got));
+      std::byte piece[4096];
+      const size_t got = child_.read(piece);
+      if (got == 0) return std::nullopt;
+      buffer_.append(reinterpret_cast<const char*>(piece), got);
     }
     const size_t end = buffer_.find('\n');
     std::string line = buffer_.substr(0, end);
@@ -275,7 +205,7 @@ class LineReader {
   }
 
  private:
-  int fd_;
+  LmdbChild& child_;
   std::string buffer_;
 };
 
@@ -284,36 +214,30 @@ void add_fault(VerifyResult& result, std::string fault) {
   if (result.faults.size() < VerifyResult::kMostFaults) result.faults.push_back(std::move(fault));
 }
 
-std::string words_for(int signal) {
-  return signal == SIGVTALRM ? "it goes in circles" : ::strsignal(signal);
-}
-
 void check_values_in_child(VerifyResult& result, const Screen& screen, const fs::path& store,
                            const std::vector<uint64_t>& samples, Progress& progress) {
   progress.begin("verifying", samples.size(), "samples");
-  const Child child =
-      start_child([&](int fd) { check_values(fd, screen, store, result.contents, samples); });
-  std::string at = "the first page";
-  {
-    LineReader lines(child.output);
-    while (const auto line = lines.next()) {
-      const std::string text = line->substr(1);
-      if ((*line)[0] == 'F') add_fault(result, text);
-      if ((*line)[0] == 'S') at = text;
-      if ((*line)[0] == 'P') progress.advance(result.samples = std::stoull(text));
+  LmdbChild child([&](int fd) {
+    try {
+      check_values(fd, screen, store, result.contents, samples);
+    } catch (const std::exception& error) {
+      send(fd, 'F', error.what());
     }
-  }
-  int status = 0;
-  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  });
+  std::string at = "the first page";
+  LineReader lines(child);
+  while (const auto line = lines.next()) {
+    const std::string text = line->substr(1);
+    if ((*line)[0] == 'F') add_fault(result, text);
+    if ((*line)[0] == 'S') at = text;
+    if ((*line)[0] == 'P') progress.advance(result.samples = std::stoull(text));
   }
   progress.end();
-  if (WIFSIGNALED(status))
-    add_fault(result,
-              fmt::format("{}: LMDB could not be read on at {} ({}): its pages are damaged",
-                          (store / StorePages::kData).string(), at, words_for(WTERMSIG(status))));
+  if (const auto death = child.death())
+    add_fault(result, fmt::format("{}: LMDB could not be read on at {} ({}): its pages are damaged",
+                                  (store / StorePages::kData).string(), at, *death));
   else if (result.samples < samples.size() && result.fault_count == 0)
-    add_fault(result, fmt::format("{}: reading ended at {} (exit code {})", store.string(), at,
-                                  WEXITSTATUS(status)));
+    add_fault(result, fmt::format("{}: reading ended at {}", store.string(), at));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/screen/json_record.h"
-#include "lacuna/store/lmdb.h"
+#include "lacuna/store/lmdb_records.h"
 
 namespace lacuna {
 namespace {
@@ -204,9 +204,7 @@ void read_piece(JsonRecordReader& reader, std::span<Pending> pending, size_t pie
 void import_json(const JsonLmdbOptions& options, const GeneList& genes,
                  MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,
                  ImportContext& context, SampleRows& rows) {
-  const LmdbEnvironment environment(options.path);
-  const LmdbTransaction view(environment);
-  LmdbCursor cursor(view);
+  LmdbRecords records(options.path);
   const std::string path = options.path.string();
   RecordImport import(options, genes, missing_labels, duplicates, context, rows);
   const size_t pieces = size_t(threads > 0 ? threads : available_threads());
@@ -215,12 +213,12 @@ void import_json(const JsonLmdbOptions& options, const GeneList& genes,
   Hasher hasher;  // of all keys and values: the checksum without a second reading
 
   uint64_t done = 0;
-  context.progress.begin("reading " + path, environment.entries(), "records");
+  context.progress.begin("reading " + path, records.entries(), "records");
   for (size_t count = pending.size(); count == pending.size(); done += count) {
     count = 0;
-    while (count < pending.size() && cursor.next()) {
-      pending[count].key = number_of_key(cursor.key(), path);
-      pending[count++].value = cursor.value();
+    while (count < pending.size() && records.next()) {
+      pending[count].key = number_of_key(records.key(), path);
+      pending[count++].value = records.value();
     }
     const std::span<Pending> batch(pending.data(), count);
     parallel_for(pieces, threads, [&](uint64_t p) { read_piece(readers[p], batch, p, pieces); });
@@ -233,7 +231,7 @@ void import_json(const JsonLmdbOptions& options, const GeneList& genes,
   }
   context.progress.end();
   context.sources.push_back({{"path", path},
-                             {"bytes", fs::file_size(environment.data_file())},
+                             {"bytes", records.file_bytes()},
                              {"records", done},
                              {"xxh3_of_records", hex(hasher.value())}});
 }

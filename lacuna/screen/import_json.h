@@ -26,7 +26,8 @@ struct JsonLmdbOptions {
 
 // `duplicates` says what happens when a record holds one label several times: mean, first, or
 // (keep) an Error. Throws Error naming the key. The result does not depend on the number of
-// threads.
+// threads. A damaged database is an Error, not a crash, and none of its records is lost without one
+// (store/lmdb_records.h).
 void import_json(const JsonLmdbOptions& options, const GeneList& genes,
                  MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,
                  ImportContext& context, SampleRows& rows);

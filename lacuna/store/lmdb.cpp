@@ -1,12 +1,17 @@
 #include "lacuna/store/lmdb.h"
 
+#include <fcntl.h>
 #include <lmdb.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/text.h"
 
 namespace lacuna {
 namespace {
@@ -34,6 +39,34 @@ uint64_t used_bytes(MDB_env* environment, const fs::path& path) {
          stat_of(environment, path).ms_psize;
 }
 
+// A file's first two pages say how large pages are and where the tree begins. LMDB divides by that
+// size before it looks at it.
+struct FirstPage {
+  LmdbPageHeader header;
+  uint32_t magic, version;
+  uint64_t address, map_bytes;
+  uint32_t page_bytes;
+};
+
+void check_first_pages(const fs::path& file) {
+  const MappedFile mapped(file);
+  const auto bytes = mapped.bytes();
+  FirstPage page;
+  if (bytes.size() < sizeof page) return;  // cut short, which is told with what it should be
+  std::memcpy(&page, bytes.data(), sizeof page);
+  constexpr uint32_t kMagic = 0xbeefc0de;
+  const uint64_t size = page.page_bytes;
+  const bool is_size = size >= 256 && size <= 65536 && (size & (size - 1)) == 0;
+  if (page.magic == kMagic && !is_size)
+    throw Error("{}: pages of {} bytes: its first page is damaged; restore it from a copy",
+                file.string(), size);
+  if (page.magic != kMagic || bytes.size() < size + sizeof page) return;
+  FirstPage second;
+  std::memcpy(&second, bytes.data() + size, sizeof second);
+  if (second.magic != kMagic || second.page_bytes != size)
+    throw Error("{}: its second page is damaged; restore it from a copy", file.string());
+}
+
 std::span<const std::byte> bytes_of(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
@@ -44,23 +77,46 @@ void LmdbClose::operator()(MDB_env* environment) const { mdb_env_close(environme
 void LmdbClose::operator()(MDB_txn* transaction) const { mdb_txn_abort(transaction); }
 void LmdbClose::operator()(MDB_cursor* cursor) const { mdb_cursor_close(cursor); }
 
+fs::path lmdb_data_file(const fs::path& path) {
+  const fs::path file = fs::is_directory(path) ? path / "data.mdb" : path;
+  if (!fs::is_regular_file(file))
+    throw Error("{}: no LMDB here ({} is not a file)", path.string(), file.string());
+  return file;
+}
+
 void check_lmdb(int code, const fs::path& path, const char* what) {
   if (code != MDB_SUCCESS) throw Error("{}: {}: {}", path.string(), what, mdb_strerror(code));
 }
 
 LmdbEnvironment::LmdbEnvironment(const fs::path& path)
     : path_(path), environment_(create_environment(path)) {
-  const fs::path file = data_file();
-  if (!fs::is_regular_file(file))
-    throw Error("{}: no LMDB here ({} is not a file)", path.string(), file.string());
+  const fs::path file = lmdb_data_file(path);
+  check_first_pages(file);
   unsigned flags = MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS;
   if (file == path) flags |= MDB_NOSUBDIR;
   check_lmdb(mdb_env_open(get(), path.c_str(), flags, 0644), path, "cannot open as LMDB");
   check_length();
+  enter_mapping();
 }
 
-fs::path LmdbEnvironment::data_file() const {
-  return fs::is_directory(path_) ? path_ / "data.mdb" : path_;
+fs::path LmdbEnvironment::data_file() const { return lmdb_data_file(path_); }
+
+// LMDB does not say where it has mapped its file; the system does, by the file's name.
+void LmdbEnvironment::enter_mapping() {
+  int fd = -1;
+  check_lmdb(mdb_env_get_fd(get(), &fd), path_, "cannot read its size");
+  std::error_code error;
+  const std::string name = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd), error).string();
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; !error && std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    if (!line.ends_with(" " + name) || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
+      continue;
+    const auto* const address = reinterpret_cast<const void*>(begin);
+    if (is_mapped_range(address)) continue;  // by somebody else
+    mapping_ = std::make_unique<const MappedRange>(address, end - begin, data_file());
+    return;
+  }
 }
 
 // A page behind the end of the file would be a bus error when it is touched.
@@ -83,6 +139,12 @@ LmdbTransaction::LmdbTransaction(const LmdbEnvironment& environment) : environme
   transaction_.reset(transaction);
   check_lmdb(mdb_dbi_open(transaction, nullptr, 0, &database_), environment.path(),
              "cannot open its main database");
+}
+
+bool LmdbTransaction::has_plain_keys() const {
+  unsigned flags = 0;
+  check_lmdb(mdb_dbi_flags(get(), database_, &flags), environment_.path(), "cannot read its flags");
+  return (flags & (MDB_REVERSEKEY | MDB_DUPSORT | MDB_INTEGERKEY)) == 0;
 }
 
 std::optional<std::span<const std::byte>> LmdbTransaction::get(std::string_view key) const {
@@ -128,6 +190,7 @@ LmdbWriter::LmdbWriter(const fs::path& directory)
   const uint64_t two_pages = 2 * uint64_t(::sysconf(_SC_PAGESIZE));
   if (fs::exists(file) && fs::file_size(file) < two_pages)
     fs::remove(file);  // of a writer that ended while it made the file: nothing is in it
+  if (fs::exists(file)) check_first_pages(file);
   check_lmdb(mdb_env_open(environment_.get(), directory.c_str(), MDB_NOLOCK, 0666), directory,
              "cannot write an LMDB here");
 }
@@ -160,7 +223,8 @@ void LmdbWriter::begin(uint64_t values, uint64_t bytes) {
   LACUNA_ASSERT(!transaction_);
   // A value wastes up to a page, and the pages of the tree are written anew along one path.
   const uint64_t page = stat_of(environment_.get(), path_).ms_psize;
-  const uint64_t needed = bytes_used() + bytes + values * (page + page / 16) + 128 * page;
+  bytes_begun_ = bytes + values * (page + page / 16) + 128 * page;
+  const uint64_t needed = bytes_used() + bytes_begun_;
   const uint64_t mapped = info_of(environment_.get(), path_).me_mapsize;
   if (needed > mapped)
     check_lmdb(mdb_env_set_mapsize(environment_.get(), std::max(needed, 2 * mapped)), path_,
@@ -181,7 +245,42 @@ void LmdbWriter::append(std::string_view key, std::span<const std::byte> value) 
 
 void LmdbWriter::commit() {
   LACUNA_ASSERT(transaction_);
-  check_lmdb(mdb_txn_commit(transaction_.release()), path_, "cannot write to the disk");
+  const int code = mdb_txn_commit(transaction_.release());
+  if (code != MDB_SUCCESS) refuse_commit(code);
+}
+
+// LMDB takes a write that stops half-way for an "Input/output error", whatever stopped it: a full
+// disk, a quota, a limit on file sizes. Writing a little more, behind the end, tells which.
+void LmdbWriter::refuse_commit(int code) const {
+  constexpr size_t kProbe = 64 << 10;
+  const fs::path file = path_ / "data.mdb";
+  int cause = code;
+  const int fd = code == EIO ? ::open(file.c_str(), O_WRONLY | O_CLOEXEC) : -1;
+  if (fd >= 0) {
+    const off_t end = ::lseek(fd, 0, SEEK_END);
+    const std::string zeros(kProbe, '\0');
+    size_t written = 0;
+    for (ssize_t more = 1; more > 0 && written < kProbe;
+         written += size_t(std::max<ssize_t>(0, more)))
+      if ((more = ::pwrite(fd, zeros.data(), kProbe - written, end + off_t(written))) < 0)
+        cause = errno;
+    (void)!::ftruncate(fd, end);
+    ::close(fd);
+  }
+  if (cause == ENOSPC || cause == EDQUOT)
+    throw Error(
+        "{}: cannot write to the disk: {}: up to {} to write, {} free; make room, and run "
+        "the same command again",
+        file.string(), std::strerror(cause), format_bytes(bytes_begun_),
+        format_bytes(free_disk_bytes(path_)));
+  if (cause == EFBIG)
+    throw Error(
+        "{}: cannot write to the disk: {}: up to {} to write behind {}; raise the limit "
+        "(`ulimit -f`), and run the same command again",
+        file.string(), std::strerror(cause), format_bytes(bytes_begun_),
+        format_bytes(bytes_used()));
+  check_lmdb(cause, file, "cannot write to the disk");
+  LACUNA_ASSERT(false);
 }
 
 // LMDB's own rules, for pages of 4096 bytes: a node is 8 bytes, key and value; one that would not

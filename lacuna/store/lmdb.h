@@ -11,8 +11,9 @@
 // any number of transactions may share an environment.
 //
 // No lock file is made or taken for reading, so read-only folders work, and nobody may write to the
-// database meanwhile. A file cut short is refused when it is opened; LMDB keeps no checksums, so a
-// damaged page inside it can crash whoever reads it.
+// database meanwhile. A file cut short, or with damaged first pages, is refused when it is opened;
+// one cut short later is named (core/mapped_fault.h). LMDB keeps no checksums, so a damaged page
+// inside it can crash whoever reads it: lmdb_records.h and lmdb_child.h read such a database.
 //
 // Throws Error that names the path.
 #pragma once
@@ -26,8 +27,9 @@
 #include <string_view>
 
 #include "lacuna/core/file.h"
+#include "lacuna/core/mapped_fault.h"
 
-struct MDB_env;  // of lmdb.h, which who includes this need not have
+struct MDB_env;  // forward-declared: this header does not pull in lmdb.h
 struct MDB_txn;
 struct MDB_cursor;
 
@@ -38,6 +40,20 @@ struct LmdbClose {
   void operator()(MDB_txn* transaction) const;
   void operator()(MDB_cursor* cursor) const;
 };
+
+// What LMDB writes before a value that has pages of its own. Other pages begin with their number,
+// too.
+struct LmdbPageHeader {
+  static constexpr uint16_t kOverflow = 4;
+  uint64_t page;  // its number: it lies at page * page_bytes of the file
+  uint16_t pad, flags;
+  uint32_t pages;
+};
+static_assert(sizeof(LmdbPageHeader) == 16);
+
+// The file of a database: data.mdb in a directory, or the file itself. Throws Error where there is
+// none.
+fs::path lmdb_data_file(const fs::path& path);
 
 class LmdbEnvironment {
  public:
@@ -53,9 +69,11 @@ class LmdbEnvironment {
 
  private:
   void check_length() const;
+  void enter_mapping();
 
   fs::path path_;
   std::unique_ptr<MDB_env, LmdbClose> environment_;
+  std::unique_ptr<const MappedRange> mapping_;
 };
 
 class LmdbTransaction {
@@ -66,6 +84,7 @@ class LmdbTransaction {
   const LmdbEnvironment& environment() const { return environment_; }
   MDB_txn* get() const { return transaction_.get(); }
   unsigned database() const { return database_; }
+  bool has_plain_keys() const;  // ordered by their bytes, none of them twice
 
  private:
   const LmdbEnvironment& environment_;
@@ -99,6 +118,7 @@ class LmdbCursor {
 // No lock is taken: the caller sees to it that nobody reads or writes meanwhile. A transaction is
 // held in memory, and its pages are written when it is committed: 64 MB or so make a flush cheap.
 // Values of half a page or more lie in pages of their own, 16 bytes behind the start of the first.
+// Throws Error that says how much was to be written and how much room is left where a disk is full.
 class LmdbWriter {
  public:
   explicit LmdbWriter(const fs::path& directory);
@@ -113,11 +133,13 @@ class LmdbWriter {
 
  private:
   std::string key_at(unsigned operation) const;
+  [[noreturn]] void refuse_commit(int code) const;
 
   fs::path path_;
   std::unique_ptr<MDB_env, LmdbClose> environment_;
   std::unique_ptr<MDB_txn, LmdbClose> transaction_;
   unsigned database_ = 0;
+  uint64_t bytes_begun_ = 0;  // that the transaction may write
 };
 
 // Bytes of the file for each of many values that are appended with keys of 4 bytes: large ones take

@@ -1,7 +1,6 @@
 #include "lacuna/screen/table.h"
 
 #include <fmt/ranges.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,12 +9,14 @@
 #include <cstring>
 #include <limits>
 
+#include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
 
 namespace lacuna {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
+constexpr size_t kShownColumns = 40;         // in a message
 constexpr size_t kLongestRecord = 64 << 20;  // longer is not a table, or a quote was never closed
 
 char separator_by_name(const fs::path& path) {
@@ -32,22 +33,11 @@ char separator_by_name(const fs::path& path) {
 
 }  // namespace
 
-struct TableReader::File {
-  explicit File(const fs::path& path) : gz(gzopen(path.c_str(), "rb")) {
-    if (gz == nullptr) throw_errno(path.string(), "cannot open");
-    gzbuffer(gz, kReadBytes);
-  }
-  ~File() { gzclose(gz); }
-  gzFile gz;
-};
-
 TableReader::TableReader(const TableSource& source)
     : path_(source.path),
       separator_(source.separator ? *source.separator : separator_by_name(source.path)),
-      quotes_(separator_ == ',' || separator_ == ';') {
-  file_ = std::make_unique<File>(path_);
-  if (!fs::is_regular_file(path_)) throw Error("{}: not a regular file", path_.string());
-  bytes_ = fs::file_size(path_);
+      quotes_(separator_ == ',' || separator_ == ';'),
+      file_(path_) {
   if (!next_record()) throw Error("{}: empty; a table starts with a header line", path_.string());
   const std::string_view record(buffer_.data() + record_begin_, record_end_ - record_begin_);
   if (record.find('\0') != record.npos) throw Error("{}: not a table of text", path_.string());
@@ -56,13 +46,14 @@ TableReader::TableReader(const TableSource& source)
   header_.assign(cells_.begin(), cells_.end());
 }
 
-TableReader::~TableReader() = default;
-
 size_t TableReader::column(std::string_view name) const {
   const auto found = std::find(header_.begin(), header_.end(), name);
-  if (found == header_.end())
-    throw Error("{}: no column '{}'; it has '{}'", path_.string(), name,
-                fmt::join(header_, "', '"));
+  if (found == header_.end()) {
+    const size_t shown = std::min<size_t>(header_.size(), kShownColumns);
+    throw Error("{}: no column '{}'; it has '{}'{}", path_.string(), name,
+                fmt::join(header_.begin(), header_.begin() + ptrdiff_t(shown), "', '"),
+                shown < header_.size() ? fmt::format(" and {} more", header_.size() - shown) : "");
+  }
   if (std::find(found + 1, header_.end(), name) != header_.end())
     throw Error("{}: two columns are called '{}'; rename one", path_.string(), name);
   return size_t(found - header_.begin());
@@ -77,10 +68,6 @@ bool TableReader::next() {
 }
 
 std::string TableReader::where() const { return fmt::format("{}:{}", path_.string(), line_); }
-
-uint64_t TableReader::bytes_read() const {
-  return uint64_t(std::max<z_off_t>(0, gzoffset(file_->gz)));
-}
 
 // A record ends at a line end outside quotes: one with an even number of quotes before it.
 bool TableReader::next_record() {
@@ -125,13 +112,8 @@ bool TableReader::refill() {
   end_ -= begin_;
   begin_ = 0;
   if (buffer_.size() < end_ + kReadBytes) buffer_.resize(std::max(2 * buffer_.size(), kReadBytes));
-  const int got = gzread(file_->gz, buffer_.data() + end_, unsigned(buffer_.size() - end_));
-  int code = Z_OK;
-  const char* words = gzerror(file_->gz, &code);
-  if (code == Z_ERRNO) throw_errno(path_.string(), "cannot read");
-  if (got < 0 || code == Z_BUF_ERROR)
-    throw Error("{}: damaged or cut short ({}); copy it again", path_.string(), words);
-  end_ += size_t(got);
+  const size_t got = file_.read(std::span(buffer_).subspan(end_));
+  end_ += got;
   return got > 0;
 }
 
@@ -149,6 +131,7 @@ void TableReader::split_record() {
       if (quotes_ && cells_.back().find('"') != std::string_view::npos)
         throw Error("{}: a quote inside a cell that does not begin with one", where());
     }
+    cells_.back() = without_apostrophe(cells_.back());
     if (stop == end) return;
     at = stop + 1;
   }

@@ -6,14 +6,14 @@
 //   while (table.next()) use(table.cells()[source]);        // table.where() = "physical.tsv.gz:12"
 //
 // Cells of a CSV may be quoted ("a, ""b"""), and quoted ones may hold line breaks; other tables
-// have no quotes. Line ends are \n or \r\n, a leading byte order mark and empty lines are passed
-// over. Throws Error with file and line for a row with too few or too many cells, a stray or
-// unclosed quote, a damaged gzip file, and an empty file.
+// have no quotes. An apostrophe before = + - or @ is taken off (core/csv.h). Line ends are \n or
+// \r\n, a leading byte order mark and empty lines are passed over. Throws Error with file and line
+// for a row with too few or too many cells, and a stray or unclosed quote; and for a damaged gzip
+// file (store/gzip.h), an empty file, and what is no file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lacuna/core/file.h"
+#include "lacuna/store/gzip.h"
 
 namespace lacuna {
 
@@ -34,7 +35,6 @@ struct TableSource {
 class TableReader {
  public:
   explicit TableReader(const TableSource& source);
-  ~TableReader();
 
   const fs::path& path() const { return path_; }
   const std::vector<std::string>& header() const { return header_; }
@@ -45,8 +45,8 @@ class TableReader {
   const std::vector<std::string_view>& cells() const { return cells_; }
   uint64_t line() const { return line_; }  // where this row starts; the header is line 1
   std::string where() const;               // "physical.tsv.gz:12"
-  uint64_t bytes_read() const;             // of the file as it lies on disk
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes_read() const { return file_.bytes_read(); }  // of the file as it lies on disk
+  uint64_t bytes() const { return file_.bytes(); }
 
  private:
   bool next_record();  // finds the next line (or quoted lines), without its line end
@@ -54,12 +54,10 @@ class TableReader {
   void split_record();
   char* split_quoted(char* at, char* end);
 
-  struct File;
   fs::path path_;
-  std::unique_ptr<File> file_;
-  uint64_t bytes_ = 0;
   char separator_;
   bool quotes_;
+  GzipFile file_;
   std::string buffer_;
   size_t begin_ = 0, end_ = 0;                // unread part of the buffer
   size_t record_begin_ = 0, record_end_ = 0;  // this record

@@ -1,18 +1,16 @@
 #include "lacuna/screen/candidates.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <utility>
 
+#include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/nearest.h"
 #include "lacuna/screen/table.h"
 
 namespace lacuna {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // Some genes that every sample removes, and one or two of the others.
 class Combinations : public Candidates {
@@ -47,40 +45,63 @@ class Combinations : public Candidates {
   uint64_t done_ = 0;
 };
 
+// The lines of a file, without their ends.
+class Lines {
+ public:
+  explicit Lines(const fs::path& path) : path_(path), file_(path) { rewind(); }
+
+  void rewind() {
+    rest_ = {reinterpret_cast<const char*>(file_.bytes().data()), file_.bytes().size()};
+    if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+    number_ = 0;
+  }
+
+  // False behind the last line.
+  bool next(std::string_view& line) {
+    if (rest_.empty()) return false;
+    ++number_;
+    const size_t end = std::min(rest_.find('\n'), rest_.size());
+    if (end > kLongestLine)
+      throw Error("{}: a line of over 1 MB; write one sample a line", where());
+    line = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    return true;
+  }
+  std::string where() const { return fmt::format("{}:{}", path_.string(), number_); }
+
+ private:
+  static constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  static constexpr size_t kLongestLine = 1 << 20;
+
+  fs::path path_;
+  MappedFile file_;
+  std::string_view rest_;
+  uint64_t number_ = 0;
+};
+
 class ListedSamples : public Candidates {
  public:
-  ListedSamples(const fs::path& path, const Names& names) : path_(path), names_(names) {
-    open();
+  ListedSamples(const fs::path& path, const Names& names) : lines_(path), names_(names) {
     std::vector<uint32_t> genes;
     while (next(genes)) {
       ++size_;
       widest_ = std::max(widest_, uint32_t(genes.size()));
     }
     if (size_ == 0) throw Error("{}: no samples; write one a line, by gene names", path.string());
-    open();
+    lines_.rewind();
   }
 
   bool next(std::vector<uint32_t>& genes) override {
-    while (std::getline(file_, text_)) {
-      ++line_;
-      if (read_line(genes)) return true;
-    }
-    if (file_.bad()) throw_errno(path_.string(), "cannot read");
+    std::string_view line;
+    while (lines_.next(line))
+      if (read_line(line, genes)) return true;
     return false;
   }
 
  private:
-  void open() {
-    file_ = std::ifstream(path_);
-    if (!file_) throw_errno(path_.string(), "cannot open");
-    line_ = 0;
-  }
-
   // False for a line that holds no sample.
-  bool read_line(std::vector<uint32_t>& genes) {
+  bool read_line(std::string_view rest, std::vector<uint32_t>& genes) {
     genes.clear();
-    std::string_view rest = text_;
-    if (line_ == 1 && rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
     bool is_wild_type = false, is_sample = false;
     while (const auto word = next_word(rest)) {
       is_sample = true;
@@ -88,7 +109,7 @@ class ListedSamples : public Candidates {
         is_wild_type = true;
         continue;
       }
-      const uint32_t gene = find_gene(names_, *word, where());
+      const uint32_t gene = find_gene(names_, without_apostrophe(*word), where());
       if (std::find(genes.begin(), genes.end(), gene) == genes.end()) genes.push_back(gene);
     }
     if (is_wild_type && !genes.empty())
@@ -127,13 +148,10 @@ class ListedSamples : public Candidates {
     throw Error("{}: a quote begins and does not end; write a quote in a name as two", where());
   }
 
-  std::string where() const { return fmt::format("{}:{}", path_.string(), line_); }
+  std::string where() const { return lines_.where(); }
 
-  fs::path path_;
+  Lines lines_;
   const Names& names_;
-  std::ifstream file_;
-  std::string text_;
-  uint64_t line_ = 0;
 };
 
 // What stands behind gene_1 in a head that begins so; nothing for another line.
@@ -192,10 +210,10 @@ void check_regular(const fs::path& path) {
 }
 
 std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line.starts_with(kByteOrderMark) ? line.substr(kByteOrderMark.size()) : line;
+  Lines lines(path);
+  std::string_view line;
+  lines.next(line);
+  return std::string(line);
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, ui
 
 // A text file, a sample a line: names of genes with commas, tabs or spaces between them, in double
 // quotes or not: a name that holds one of those, or begins with '#', needs them (and a quote in it
-// is written twice). A gene that is named twice is removed once. A line with '-' alone is the wild
-// type; empty lines, and what follows a '#' that begins a word, are passed over. The file is read
-// twice: here, so that what is wrong shows before any work, then sample by sample. Throws Error
-// with file and line for a name that is no gene's, with the nearest one. `names` must outlive the
-// candidates.
+// is written twice). An apostrophe before = + - or @ is taken off (core/csv.h). A gene that is
+// named twice is removed once. A line with '-' alone is the wild type; empty lines, and what
+// follows a '#' that begins a word, are passed over. The file is read twice: here, so that what is
+// wrong shows before any work, then sample by sample. Throws Error with file and line for a name
+// that is no gene's, with the nearest one. `names` must outlive the candidates.
 //
 // A file whose first line begins with gene_1, where no gene is called so, is a table with a head,
 // as train/prediction_file.h writes it (screen/table.h; commas or tabs): its columns gene_1,

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
 #include "lacuna/train/evaluation.h"
 
@@ -119,13 +120,6 @@ Json to_json(const Comparison& comparison) {
           {"runs", {{"total", comparison.total}, {"finished", comparison.finished}}},
           {"failures", failures},
           {"rows", rows}};
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
 }
 
 std::string csv_number(double value) {

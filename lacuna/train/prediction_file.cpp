@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
 #include "lacuna/store/npz.h"
 
@@ -18,12 +19,12 @@ class CsvFile : public PredictionFile {
       : whole_(path), layout_(std::move(layout)), file_(whole_.temporary()) {
     layout_.widest = std::max(layout_.widest, 1u);  // of the wild type alone, too
     for (uint32_t i = 1; i <= layout_.widest; ++i) add_cell(fmt::format("gene_{}", i));
-    for (const std::string& label : layout_.labels) add_cell(quoted(label));
+    for (const std::string& label : layout_.labels) add_cell(csv_cell(label));
     end_line();
   }
 
   void add(std::span<const uint32_t> genes, std::span<const float> predicted) override {
-    for (const uint32_t gene : genes) add_cell(quoted(layout_.genes[gene]));
+    for (const uint32_t gene : genes) add_cell(csv_cell(layout_.genes[gene]));
     line_.append(layout_.widest - genes.size(), ',');
     for (const float value : predicted) {
       fmt::format_to(std::back_inserter(line_), "{}", value);  // the shortest that reads back
@@ -47,13 +48,6 @@ class CsvFile : public PredictionFile {
     file_.write(line_);
     line_.clear();
   }
-  static std::string quoted(const std::string& cell) {
-    if (cell.find_first_of(",\"\r\n") == cell.npos) return cell;
-    std::string text = "\"";
-    for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return text + '"';
-  }
-
   AtomicFile whole_;
   PredictionLayout layout_;
   FileWriter file_;

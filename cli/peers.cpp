@@ -4,6 +4,7 @@
 
 #include "cli/python_script.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 
 namespace lacuna::cli {
 std::vector<Json> run_peers(const PeersSettings& settings,
@@ -14,9 +15,7 @@ std::vector<Json> run_peers(const PeersSettings& settings,
        fmt::format("{}", settings.seconds), "--folder", settings.folder.string()});
   std::vector<Json> peers;
   for (std::string line; script.read_line(line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded())
-      throw Error("{} printed what is no JSON: {}", script.path().string(), line);
+    const Json json = parse_json(line, script.path().string() + " printed");
     if (json.contains("error")) throw Error(json.at("error").get<std::string>());
     peers.push_back(json);
     heard(json);

@@ -2,6 +2,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/json.h"
 
 namespace lacuna {
 namespace {
@@ -44,8 +45,12 @@ Seal find_seal(std::string_view text, const Form& form) {
 Seal seal_of(std::string_view text, const Form& form) {
   const Seal seal = find_seal(text, form);
   if (seal != Seal::none || text.find("\"checksum\"") == text.npos) return seal;
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.contains(kMember) ? Seal::broken : Seal::none;
+  try {
+    const Json json = parse_json(text, "text");
+    return json.is_object() && json.contains(kMember) ? Seal::broken : Seal::none;
+  } catch (const Error&) {
+    return Seal::none;  // no JSON: whoever reads it says so, with its name
+  }
 }
 
 // The object's text up to where the seal goes.

@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kMostSets = 10'000;
 constexpr int kDeepest = 200;
+constexpr size_t kMostWork = 10'000'000;  // genes put into sets, again and again as a rule grows
+constexpr size_t kShownRule = 200;        // characters of a rule in a message
 
 enum class Kind { gene, and_word, or_word, open, close, end };
 
@@ -79,9 +81,13 @@ class Parser {
  private:
   const Token& next() const { return tokens_[at_]; }
 
+  std::string shown() const {
+    return std::string(rule_.substr(0, kShownRule)) + (rule_.size() > kShownRule ? "..." : "");
+  }
+
   [[noreturn]] void refuse(const char* expected) const {
-    throw Error("gene rule '{}': {} expected at character {}, not '{}'", rule_, expected, next().at,
-                next().text);
+    throw Error("gene rule '{}': {} expected at character {}, not '{}'", shown(), expected,
+                next().at, next().text.substr(0, kShownRule));
   }
 
   std::vector<GeneSet> parse_or(int depth) {
@@ -106,6 +112,7 @@ class Parser {
         for (const GeneSet& b : right) {
           both.push_back(a);
           for (const std::string& gene : b) add_gene(both.back(), gene);
+          count_work(both.back().size() * b.size());
         }
       sets = without_repeats(std::move(both));
     }
@@ -123,15 +130,23 @@ class Parser {
     return sets;
   }
 
+  // Each gene is looked for in its set, and each set is made anew by every "and".
+  void count_work(size_t genes) {
+    work_ += genes;
+    if (work_ > kMostWork)
+      throw Error("gene rule '{}' is too long to take apart; give the reaction several rules",
+                  shown());
+  }
+
   void check_count(size_t sets) const {
     if (sets > kMostSets)
-      throw Error("gene rule '{}...' multiplies out to over {} gene sets", rule_.substr(0, 60),
-                  kMostSets);
+      throw Error("gene rule '{}' multiplies out to over {} gene sets", shown(), kMostSets);
   }
 
   std::string_view rule_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
+  size_t work_ = 0;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace lacuna {
 using GeneSet = std::vector<std::string>;
 
 // No sets for an empty rule: the reaction needs no gene. Throws Error with the place in the rule
-// for one that makes no sense, or that multiplies out to over 10,000 sets.
+// for one that makes no sense, that multiplies out to over 10,000 sets, or that would take minutes.
 std::vector<GeneSet> parse_gene_rule(std::string_view rule);
 
 }  // namespace lacuna

@@ -54,6 +54,23 @@ TEST(GeneRule, NonsenseIsRefusedWithItsPlace) {
   EXPECT_THAT(place_of(std::string(100'000, '(').c_str()), HasSubstr("nested"));
 }
 
+// Time grows with the square of a rule's length: without a bound these would take hours.
+TEST(GeneRule, RulesWithoutEndAreRefused) {
+  std::string all = "A0";
+  for (int i = 1; i < 200'000; ++i) all += fmt::format(" and A{}", i);
+  EXPECT_ERROR(parse_gene_rule(all), "is too long to take apart");
+  std::string wide = "(A0";
+  for (int i = 1; i < 9000; ++i) wide += fmt::format(" or A{}", i);
+  wide += ")";
+  for (int i = 0; i < 9000; ++i) wide += fmt::format(" and B{}", i);
+  EXPECT_ERROR(parse_gene_rule(wide), "is too long to take apart");
+  std::string long_one = "A0";
+  for (int i = 1; i < 2000; ++i) long_one += fmt::format(" and A{}", i);
+  EXPECT_EQ(parse_gene_rule(long_one).at(0).size(), 2000u);
+  const std::string said = error_of([&] { parse_gene_rule("A " + std::string(10'000'000, 'B')); });
+  EXPECT_LT(said.size(), 1000u);
+}
+
 // A random expression over a few genes, as text and as a function of the genes that are there.
 struct Expression {
   std::string text;

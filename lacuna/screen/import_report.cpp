@@ -9,9 +9,10 @@
 namespace lacuna {
 
 Tally& ImportReport::tally(std::string_view source, std::string_view what) {
-  for (Tally& tally : tallies_)
-    if (tally.source == source && tally.what == what) return tally;
-  return tallies_.emplace_back(Tally{std::string(source), std::string(what), 0, {}});
+  const auto [entry, is_new] =
+      places_.try_emplace({std::string(source), std::string(what)}, tallies_.size());
+  if (is_new) tallies_.push_back({std::string(source), std::string(what), 0, {}});
+  return tallies_[entry->second];
 }
 
 uint64_t ImportReport::count(std::string_view source, std::string_view what) const {

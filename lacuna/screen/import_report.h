@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,7 @@ class ImportReport {
 
  private:
   std::deque<Tally> tallies_;
+  std::map<std::pair<std::string, std::string>, size_t> places_;  // by source and what
 };
 
 enum class UnknownPolicy { error, drop };       // a name that is no gene of the screen

@@ -1,8 +1,10 @@
 #include "lacuna/screen/sample_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cfloat>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "lacuna/core/error.h"
@@ -11,10 +13,17 @@
 namespace lacuna {
 namespace {
 
+constexpr size_t kMostColumns = 1000;  // of a kind: each has a place for every sample
+
 template <class T>
 size_t place_of(std::vector<T>& list, std::string_view name) {
   for (size_t i = 0; i < list.size(); ++i)
     if (list[i].name == name) return i;
+  if (list.size() == kMostColumns)
+    throw Error(
+        "'{}' would be label or column {}; a screen has up to {}: does every sample name "
+        "its own?",
+        name, kMostColumns + 1, kMostColumns);
   list.emplace_back().name = name;
   return list.size() - 1;
 }
@@ -58,6 +67,12 @@ Array source_array(const std::vector<uint64_t>& numbers) {
   if (largest == numbers.end() || *largest <= UINT32_MAX)
     return Array::from(std::vector<uint32_t>(numbers.begin(), numbers.end()));
   return Array::from(std::vector<int64_t>(numbers.begin(), numbers.end()));
+}
+
+// The same for numbers that are the same(): NaN has many forms, and 0 has two.
+uint64_t word_of(double value) {
+  if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
+  return std::bit_cast<uint64_t>(value == 0 ? 0.0 : value);
 }
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -173,11 +188,15 @@ std::vector<uint64_t> SampleRows::first_of_each(const std::vector<std::string>& 
     uint64_t hash, sample;
   };
   std::vector<Hashed> hashed(size());
+  std::vector<uint64_t> words;  // of a sample: all that must be the same
   for (uint64_t s = 0; s < size(); ++s) {
     const auto begin = sorted.begin() + ptrdiff_t(ptr_[s]),
                end = sorted.begin() + ptrdiff_t(ptr_[s + 1]);
     std::sort(begin, end);
-    hashed[s] = {hash64(std::as_bytes(std::span(begin, end))), s};
+    words.assign(1, hash64(std::as_bytes(std::span(begin, end))));
+    for (const Numbers* column : numbers) words.push_back(word_of(column->values[s]));
+    for (const Categories* column : categories) words.push_back(column->codes[s]);
+    hashed[s] = {hash64(std::as_bytes(std::span(words))), s};
   }
   const auto is_same = [&](uint64_t a, uint64_t b) {
     return std::equal(sorted.begin() + ptrdiff_t(ptr_[a]), sorted.begin() + ptrdiff_t(ptr_[a + 1]),

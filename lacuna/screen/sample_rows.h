@@ -25,7 +25,7 @@ class SampleRows {
   explicit SampleRows(std::string source_name) : source_name_(std::move(source_name)) {}
 
   // Places of labels, columns and splits, by name; made when new. Throws Error where a number is
-  // asked for by the name of a category, or the other way round.
+  // asked for by the name of a category, or the other way round, and for the 1,001st of a kind.
   size_t label(std::string_view name);
   size_t number(std::string_view name);
   size_t category(std::string_view name);

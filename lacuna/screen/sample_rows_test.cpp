@@ -153,5 +153,33 @@ TEST(SampleRows, MergingRandomSamples) {
   }
 }
 
+// Samples that remove the same genes under conditions of their own are compared with few others:
+// one with all would take hours.
+TEST(SampleRows, ManyConditionsOfTheSameGenesTakeNoTime) {
+  SampleRows rows("row");
+  constexpr uint64_t kSamples = 300'000;
+  for (uint64_t s = 0; s < kSamples; ++s) {
+    rows.add(s, std::vector<uint32_t>{1});
+    const double number = s % 100 == 0 ? NAN : s % 100 == 1 ? -0.0 : double(s / 2 * 2);
+    rows.set_number(rows.number("dose"), number == 2 ? 0.0 : number);
+  }
+  rows.sort_by_source();
+  ImportReport report;
+  Tally& tally = report.tally("a", "repeats");
+  rows.merge_repeats(DuplicatePolicy::first, {"dose"}, tally, genes(3));
+  std::set<double> doses;  // the different ones; NaN is one, and so is 0
+  for (uint64_t s = 0; s < kSamples; ++s)
+    if (s % 100 > 1) doses.insert(s / 2 * 2 == 2 ? 0.0 : double(s / 2 * 2));
+  EXPECT_EQ(rows.size(), doses.size() + 1);
+  EXPECT_EQ(tally.count, kSamples - rows.size());
+}
+
+TEST(SampleRows, AColumnOfItsOwnForEverySampleIsRefused) {
+  SampleRows rows("key");
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(rows.label(fmt::format("y{}", i)), size_t(i));
+  EXPECT_EQ(rows.label("y7"), 7u);
+  EXPECT_ERROR(rows.label("one more"), "'one more' would be label or column 1001");
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 #include "lacuna/core/random.h"
 #include "lacuna/screen/sample_groups.h"
 
@@ -256,7 +257,7 @@ Split imported_split(std::string name, const SplitLists& lists, uint64_t sample_
 Split split_from_json(const Screen& screen, std::string name, const fs::path& file) {
   SplitLists lists;
   try {
-    const Json json = Json::parse(read_text(file));
+    const Json json = read_json(file);
     if (!json.is_object()) throw Error("not an object of lists: train, validation, test");
     for (const auto& [key, list] : json.items()) {
       const Part part = part_from_name(key);
@@ -277,8 +278,6 @@ Split split_from_json(const Screen& screen, std::string name, const fs::path& fi
                   {"bytes", fs::file_size(file)},
                   {"xxh3", hex(hash_file(file))}}}};
     return imported_split(std::move(name), lists, screen.samples().size(), std::move(how));
-  } catch (const Json::parse_error& error) {
-    throw Error("{}: not valid JSON near byte {}", file.string(), error.byte);
   } catch (const Error& error) {
     const std::string_view words = error.what();
     if (words.starts_with(file.string())) throw;

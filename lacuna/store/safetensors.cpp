@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 
 namespace lacuna {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kAlignment = 64;  // of the data's start, so that mapped arrays are aligned
 
@@ -65,11 +65,35 @@ uint64_t checked_size(const Shape& shape, const fs::path& path, const std::strin
   return uint64_t(size);
 }
 
+// A list of counts; nlohmann's own reading takes -1 for 2^64 - 1 and 2.5 for 2.
+std::vector<uint64_t> counts_of(const Json& list, const fs::path& path, const std::string& name) {
+  const bool are_counts = list.is_array() && std::ranges::all_of(list, [](const Json& entry) {
+                            return entry.is_number_unsigned();
+                          });
+  if (!are_counts)
+    throw Error("{}: array '{}' has a shape or a place that is none; the file is damaged",
+                path.string(), name);
+  return list.get<std::vector<uint64_t>>();
+}
+
+// Where an array lies in the data.
+struct Place {
+  uint64_t begin, end;
+  bool operator<(const Place& other) const {
+    return begin != other.begin ? begin < other.begin : end < other.end;
+  }
+};
+
 Array read_entry(const fs::path& path, const std::string& name, const Json& entry,
-                 std::span<const std::byte> data, const std::shared_ptr<const void>& owner) {
+                 std::span<const std::byte> data, const std::shared_ptr<const void>& owner,
+                 std::vector<Place>& places) {
   const DType dtype = dtype_of_word(entry.at("dtype").get<std::string>(), path, name);
-  const auto shape = entry.at("shape").get<Shape>();
-  const auto [begin, end] = entry.at("data_offsets").get<std::pair<uint64_t, uint64_t>>();
+  const Shape shape = counts_of(entry.at("shape"), path, name);
+  const auto offsets = counts_of(entry.at("data_offsets"), path, name);
+  if (offsets.size() != 2)
+    throw Error("{}: array '{}' has no place in the file; it is damaged", path.string(), name);
+  const uint64_t begin = offsets[0], end = offsets[1];
+  places.push_back({begin, end});
   const uint64_t bytes = checked_size(shape, path, name) * item_size(dtype);
   if (begin > end || end > data.size() || end - begin != bytes)
     throw Error("{}: array '{}' does not lie inside the file; it is cut short or damaged",
@@ -81,6 +105,21 @@ Array read_entry(const fs::path& path, const std::string& name, const Json& entr
     return Array(dtype, shape, start, std::move(copy));
   }
   return Array(dtype, shape, data.data() + begin, owner);
+}
+
+// Arrays fill the data without gaps, and none lies in another.
+void check_places(std::vector<Place> places, uint64_t data_bytes, const fs::path& path) {
+  std::sort(places.begin(), places.end());
+  uint64_t filled = 0;
+  for (const Place& place : places) {
+    if (place.begin != filled)
+      throw Error("{}: its arrays do not lie side by side (byte {} of its data); it is damaged",
+                  path.string(), std::min(filled, place.begin));
+    filled = place.end;
+  }
+  if (filled != data_bytes)
+    throw Error("{}: {} bytes behind its arrays; it is damaged, or two files in one", path.string(),
+                data_bytes - filled);
 }
 
 }  // namespace
@@ -104,21 +143,26 @@ Safetensors read_safetensors(const fs::path& path) {
   if (bytes.size() >= kLengthBytes) std::memcpy(&length, bytes.data(), kLengthBytes);
   if (bytes.size() < kLengthBytes || length > bytes.size() - kLengthBytes)
     throw Error("{}: not a safetensors file, or cut short", path.string());
-  const char* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
+  const auto data = bytes.subspan(kLengthBytes + length);
+  const Json header = parse_json(text, path.string() + ": its header");
+  if (!header.is_object())
+    throw Error("{}: its header is not what safetensors asks for; the file is damaged",
+                path.string());
   Safetensors contents;
+  std::vector<Place> places;
   try {
-    const Json header = Json::parse(text, text + length);
     for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__")
         contents.metadata = entry.get<std::map<std::string, std::string>>();
       else
-        contents.arrays[name] =
-            read_entry(path, name, entry, bytes.subspan(kLengthBytes + length), file.owner());
+        contents.arrays[name] = read_entry(path, name, entry, data, file.owner(), places);
     }
   } catch (const Json::exception&) {
     throw Error("{}: its header is not what safetensors asks for; the file is damaged",
                 path.string());
   }
+  check_places(std::move(places), data.size(), path);
   return contents;
 }
 

@@ -2,7 +2,7 @@
 // the data), which Python and Rust read too. Checkpoints are such files.
 //
 // Writing is atomic: a reader sees the whole old file or the whole new one. Reading maps the file,
-// and checks that every array lies inside it.
+// and checks that the arrays fill it, side by side.
 #pragma once
 
 #include <map>

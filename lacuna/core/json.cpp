@@ -36,6 +36,8 @@ Json parse_json(std::string_view text, std::string_view where) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw Error("{}: not valid JSON near byte {}; restore it or make it again", where, error.byte);
+  } catch (const Json::out_of_range&) {
+    throw Error("{}: it holds a number that is too large; restore it or make it again", where);
   }
 }
 

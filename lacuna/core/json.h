@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kJsonDepth = 100;
 
 // `where` names the text in messages: a path. Throws Error for text that is not JSON (with the byte
-// at which that shows) and for brackets nested deeper than kJsonDepth.
+// at which that shows), for a number beyond those of f64, and for brackets nested deeper than
+// kJsonDepth.
 Json parse_json(std::string_view text, std::string_view where);
 Json read_json(const fs::path& path);
 

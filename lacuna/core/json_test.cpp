@@ -29,6 +29,10 @@ TEST(Json, NestingIsBounded) {
   EXPECT_ERROR(parse_json(std::string(10'000'000, '['), "f"), "nested deeper than 100");
 }
 
+TEST(Json, ANumberBeyondAllNumbersIsAnError) {
+  EXPECT_ERROR(parse_json("[1e999]", "f"), "f: it holds a number that is too large");
+}
+
 TEST(Json, BracketsInStringsDoNotCount) {
   const std::string text = "[\"" + std::string(200, '[') + "\\\"" + std::string(200, '{') + "\"]";
   EXPECT_NO_THROW(parse_json(text, "f"));

@@ -266,8 +266,8 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
     DirectoryWriter(out, MaskStoreContents::format(), Json(), DirectoryWriter::Leftover::discard,
                     lock.get());
 
-  const auto contents_until = [&](uint64_t last) {
-    return MaskStoreContents::of(screen, rules, form, begin, last);
+  const auto contents_until = [&, first = begin](uint64_t last) {
+    return MaskStoreContents::of(screen, rules, form, first, last);
   };
   uint64_t first = begin;
   {

@@ -57,10 +57,10 @@ class SharedBackward {
     std::vector<double> row(static_cast<size_t>(in_.width));
     for (const auto& [u, samples] : group_by_node())
       for (const int64_t b : samples)
-        for_kept_targets(u, b, [&](uint32_t t, uint32_t e, uint32_t v) {
+        for_kept_targets(u, b, [&, source = u](uint32_t t, uint32_t e, uint32_t v) {
           std::fill(row.begin(), row.end(), 0.0);
           add_gradient(t, v, b, 1.0, row.data());
-          grad[in_.graph.first_edge(t) + e] -= dot(in_.x_of(u), row.data(), in_.width);
+          grad[in_.graph.first_edge(t) + e] -= dot(in_.x_of(source), row.data(), in_.width);
         });
     for (size_t e = 0; e < grad.size(); ++e) grad_values[e] = Parameter<Real>(grad[e]);
   }

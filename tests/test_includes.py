@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = sorted(
     path
-    for folder in ("lacuna", "cli", "tests", "examples", "bench")
+    for folder in ("lacuna", "cli", "tests", "examples", "bench", "fuzz")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".cpp", ".h", ".cu", ".cuh")
 )

@@ -4,6 +4,10 @@
 #   make build     the program, build/lacuna, and the libraries beside it
 #   make demo      synthetic screens, the ladder on a slice, a model that finds what was planted, a report
 #   make test      everything a change must pass (.ci/run calls it)
+#   make test-all  make test, then the two below: about an hour; before a release, and after a change to what is on disk
+#   make sweep     kills every command that writes, damages every kind of file, and counts silent changes and crashes;
+#                  SEED=n repeats one, QUICK=1 takes a few minutes
+#   make fuzz      every reader against mutated inputs (libFuzzer), each for SECONDS=60
 #   make bench     the benchmark programs; WORDS="csr order" for those with such names
 #   make python    the line that puts `import lacuna` on Python's path
 #   make format    formats the C++ and CUDA files
@@ -16,12 +20,13 @@ SHELL := /bin/bash
 PYTHON ?=
 TORCH ?= ON
 JOBS ?= $(shell nproc)
+SECONDS ?= 60
 export PYTHON TORCH JOBS
 
 python = $(or $(PYTHON),.venv/bin/python)
 in_env = . scripts/env &&
 
-.PHONY: help build test demo bench python format clean distclean setup setup-test
+.PHONY: help build test test-all sweep fuzz demo bench python format clean distclean setup setup-test
 help:
 	@sed -n 's/^# \?//p; /^SHELL/q' Makefile
 
@@ -55,6 +60,16 @@ test: setup-test
 	scripts/build asan tests
 	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
+
+test-all: test sweep fuzz
+
+sweep: build
+	scripts/sweep $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
+
+fuzz:
+	@scripts/setup-system fuzz
+	scripts/build fuzz fuzz_targets
+	scripts/fuzz run $(SECONDS)
 
 demo: build
 	@scripts/demo

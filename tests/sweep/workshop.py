@@ -1,0 +1,216 @@
+"""What the sweep damages: a screen, a store, runs and a grid, all tiny, and the commands that read and write them.
+
+Everything lies in one folder, and commands are called inside it with relative names; runs remember absolute ones, so each
+worker makes its own. Names of what a command writes begin with "new".
+"""
+
+import dataclasses
+import gzip
+import json
+import random
+import signal
+import subprocess
+import time
+
+import lmdb
+
+GENES = [f"g{i:02}" for i in range(30)]
+CONFIG = """screen: screen
+split: part
+model:
+  name: hetero_gin
+  width: 8
+  layers: 2
+  features: beside
+  metabolism: true
+train:
+  epochs: 2
+  batch: 16
+  warmup_steps: 2
+  log_every: 1
+  device: cpu
+  weight_column: weight
+evaluate:
+  bootstrap: 20
+"""
+# In bf16 a record has more than half a page, and so pages of its own.
+DISK = CONFIG.replace("split: part\n", "split: part\nrung: disk:bf16\nstore: store\n")
+# Long enough that a signal meets it half way.
+LONG = CONFIG.replace("epochs: 2", "epochs: 30").replace("bootstrap: 20", "bootstrap: 0\n  baselines: false")
+
+
+@dataclasses.dataclass
+class Command:
+    words: list  # behind the program's name
+    outputs: list = dataclasses.field(default_factory=list)  # files and directories that it writes
+    is_printed: bool = False  # its result is what it prints
+    # Of one file, written in one go: after a kill it is whole or not there.
+    is_atomic: bool = False
+    # After a kill these words succeed, with the result of before or that of after.
+    between: list = None
+
+
+IMPORT = ["import", "screen"]
+TABLES = ["--genes", "genes.tsv,alias=name", "--network", "physical=physical.csv.gz,weight=weight", "--network",
+          "binding=binding.csv,directed", "--reactions", "reactions.tsv", "--stoichiometry", "stoichiometry.tsv",
+          "--features", "embedding=features.csv", "--samples",
+          "samples.csv,removed=a+b,label=first+second,numbers=weight,categories=allele,split=part"]
+READ = {
+    "train": Command(["train", "tiny.yaml", "--out", "new-run"], ["new-run"]),
+    "train (disk)": Command(["train", "disk.yaml", "--out", "new-run"], ["new-run"]),
+    "train (a run's config)": Command(["train", "run/config.yaml", "--out", "new-run"], ["new-run"]),
+    "train --resume": Command(["train", "--resume", "--out", "stopped"], ["stopped"]),
+    "evaluate": Command(["evaluate", "run", "--out", "new-evaluation"], ["new-evaluation"]),
+    "evaluate (disk)": Command(["evaluate", "disk-run", "--out", "new-evaluation"], ["new-evaluation"]),
+    "predict": Command(["predict", "run", "--samples", "list.txt", "--out", "new.csv"], ["new.csv"]),
+    "export": Command(["export", "run", "--embeddings", "--out", "new.npz"], ["new.npz"]),
+    "prepare": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "new-store"], ["new-store"]),
+    "prepare (again)": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "store"], ["store"]),
+    "verify": Command(["verify", "store", "--screen", "screen", "--all"], is_printed=True),
+    "subset": Command(["subset", "screen", "new-screen", "--where", "weight<1.4"], ["new-screen"]),
+    "concat": Command(["concat", "new-screen", "screen", "other"], ["new-screen"]),
+    "split": Command(["split", "screen", "--name", "new", "--by", "gene", "--seed", "3"], ["screen"]),
+    "info SCREEN": Command(["info", "screen"], is_printed=True),
+    "info SCREEN --check": Command(["info", "screen", "--check"], is_printed=True),
+    "info STORE": Command(["info", "store"], is_printed=True),
+    "info RUN": Command(["info", "run"], is_printed=True),
+    "report": Command(["report", "run", "--out", "new.html"], ["new.html"]),
+    "report GRID": Command(["report", "grid", "--out", "new.html"], ["new.html"]),
+    "compare": Command(["compare", "tiny.yaml", "--seeds", "2", "--out", "grid"], ["grid"]),
+    "compare (finished)": Command(["compare", "tiny.yaml", "--seeds", "1", "--out", "grid"], ["grid"]),
+    "import --json-lmdb": Command([*IMPORT, "new-screen", "--genes", "genes.tsv", "--json-lmdb", "records"], ["new-screen"]),
+}
+WRITE = {
+    "generate": Command(["generate", "screen", "new-screen", "--size", "tiny", "--samples", "500", "--seed", "1"],
+                        ["new-screen"]),
+    "import (tables)": Command([*IMPORT, "new-screen", *TABLES], ["new-screen"]),
+    "import --json-lmdb": READ["import --json-lmdb"],
+    "subset": READ["subset"],
+    "concat": READ["concat"],
+    "split": READ["split"],
+    "prepare": READ["prepare"],
+    "train": Command(["train", "tiny.yaml", "--resume", "--out", "new-run"], ["new-run"]),
+    "train --resume": READ["train --resume"],
+    "evaluate": Command(["evaluate", "run", "--checkpoint", "last"], ["run/evaluation.json", "run/predictions"],
+                        between=["report", "run", "--out", "new.html"]),
+    "compare": READ["compare"],
+    "predict": dataclasses.replace(READ["predict"], is_atomic=True),
+    "export": dataclasses.replace(READ["export"], is_atomic=True),
+    "report": dataclasses.replace(READ["report"], is_atomic=True),
+    "profile": Command(["profile", "tiny.yaml", "--steps", "3", "--out", "new-profile"], ["new-profile"]),
+}
+
+OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "prepare", "subset", "concat",
+             "split", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
+OF_STORE = ["train (disk)", "evaluate (disk)", "verify", "info STORE", "prepare (again)"]
+OF_RUN = ["evaluate", "predict", "export", "info RUN", "report"]
+OF_CHECKPOINT = ["evaluate", "predict", "export", "train --resume"]
+OF_GRID = ["compare", "compare (finished)", "report GRID"]
+# What can be damaged: which files, and the commands that read them.
+KINDS = {
+    "screen: manifest": ("screen/manifest.json", OF_SCREEN),
+    "screen: names": ("screen/nodes/*.txt", OF_SCREEN),
+    "screen: features": ("screen/nodes/*.npy", OF_SCREEN),
+    "screen: edges": ("screen/edges/*.npy", OF_SCREEN),
+    "screen: removed": ("screen/samples/removed.npy", OF_SCREEN),
+    "screen: ptr": ("screen/samples/ptr.npy", OF_SCREEN),
+    "screen: labels": ("screen/samples/label.npy", OF_SCREEN),
+    "screen: columns": ("screen/samples/[!rpl]*.npy", OF_SCREEN),
+    "screen: splits": ("screen/splits/*.npy", OF_SCREEN),
+    "store: manifest": ("store/manifest.json", OF_STORE),
+    "store: data": ("store/data.mdb", OF_STORE),
+    "store: pages": ("store/pages.npy", OF_STORE),
+    "run: run.json": ("run/run.json", OF_RUN),
+    "run: config": ("run/config.yaml", [*OF_RUN, "train (a run's config)"]),
+    "run: metrics": ("run/metrics.jsonl", ["report", "info RUN"]),
+    "run: split": ("run/split.safetensors", ["evaluate", "report", "info RUN"]),
+    "run: checkpoints": ("run/checkpoints/*", OF_CHECKPOINT[:-1]),
+    "run: evaluation": ("run/evaluation.json", ["report", "info RUN"]),
+    "run: predictions": ("run/predictions/*", ["report", "info RUN"]),
+    "run: profile": ("run/profile.json", ["report"]),
+    "stopped run: all": ("stopped/[!l]*", ["train --resume"]),
+    "stopped run: checkpoints": ("stopped/checkpoints/*", ["train --resume"]),
+    "grid: compare.json": ("grid/compare.json", OF_GRID),
+    "grid: summary": ("grid/summary.*", OF_GRID),
+    "grid: its runs": ("grid/*/*", OF_GRID),
+    "records": ("records/data.mdb", ["import --json-lmdb"]),
+}
+# Somebody else's files have no checksum: another number in them is other data. What is counted are samples.
+FOREIGN = {"records"}
+
+
+def write_tables(folder, rng):
+    write = lambda name, rows: (folder / name).write_text("".join(row + "\n" for row in rows))
+    write("genes.tsv", ["gene\tname", *(f"{gene}\t{gene.upper()}" for gene in GENES)])
+    pairs = sorted({tuple(sorted(rng.sample(GENES, 2))) for _ in range(1000)})
+    with gzip.open(folder / "physical.csv.gz", "wt") as file:
+        file.write("source,target,weight\n" + "".join(f"{a},{b},{rng.random():.3f}\n" for a, b in pairs))
+    write("binding.csv", ["source,target", *(",".join(rng.sample(GENES, 2)) for _ in range(600))])
+    write("reactions.tsv", ["reaction\trule", "R1\tg00 and g01", "R2\tg02 or (g03 and g04)", "R3\t"])
+    write("stoichiometry.tsv", ["reaction\tmetabolite\tcoefficient", "R1\tm1\t-1", "R1\tm2\t1", "R2\tm2\t-2", "R3\tm1\t1"])
+    write("features.csv", ["gene,x,y", *(f"{gene},{rng.random():.3f},{rng.random():.3f}" for gene in GENES)])
+    for name in ("samples.csv", "others.csv"):
+        write(name, ["a,b,first,second,weight,allele,part", *sample_rows(rng)])
+    write("list.txt", [",".join(rng.sample(GENES, 2)) for _ in range(20)])
+
+
+def sample_rows(rng, count=60):
+    for number in range(count):
+        a, b = rng.sample(range(len(GENES)), 2)
+        second = "" if number % 7 == 0 else f"{a * b / 50 + rng.gauss(0, 1):.3f}"
+        part = ["train", "train", "train", "validation", "test"][number % 5]
+        yield (f"{GENES[a]},{GENES[b]},{a - b + rng.gauss(0, 1):.3f},{second},{rng.uniform(0.5, 2):.3f},"
+               f"{rng.choice(['ts', 'ko', ''])},{part}")
+
+
+def write_records(folder, rng, count=60):
+    """An LMDB of JSON records, some large enough for pages of their own."""
+    with lmdb.open(str(folder / "records"), map_size=1 << 24) as environment, environment.begin(write=True) as transaction:
+        for key in range(count):
+            genes = rng.sample(GENES, 2)
+            phenotype = {"label_name": "fitness", "fitness": rng.gauss(0, 1), "padding": "x" * rng.choice([0, 50, 5000])}
+            record = [{"experiment": {
+                "experiment_type": "e", "dataset_name": "d", "phenotype": phenotype,
+                "genotype": {"perturbations": [{"systematic_gene_name": g, "perturbation_type": "t"} for g in genes]},
+                "environment": {"media": {"name": "m", "state": "solid"}, "temperature": {"value": 30, "unit": "C"}}}}]
+            transaction.put(str(key).encode(), json.dumps(record).encode())
+    (folder / "records" / "lock.mdb").unlink(missing_ok=True)
+
+
+def build(folder, program, timeout=300):
+    """Makes all of it, always the same."""
+    rng = random.Random(1)
+    folder.mkdir(parents=True)
+    write_tables(folder, rng)
+    write_records(folder, rng)
+    for name, text in (("tiny.yaml", CONFIG), ("disk.yaml", DISK), ("long.yaml", LONG)):
+        (folder / name).write_text(text)
+
+    def succeed(*words):
+        done = subprocess.run([str(program), *words], cwd=folder, capture_output=True, text=True, timeout=timeout)
+        if done.returncode != 0:
+            raise SystemExit(f"error: the sweep could not be prepared: lacuna {' '.join(words)}\n{done.stdout}{done.stderr}")
+
+    succeed(*IMPORT, "screen", *TABLES)
+    succeed(*IMPORT, "other", *(word.replace("samples.csv", "others.csv") for word in TABLES))
+    succeed("prepare", "screen", "--rung", "disk:bf16", "--out", "store")
+    succeed("train", "tiny.yaml", "--out", "run")
+    succeed("profile", "tiny.yaml", "--steps", "3", "--out", "run")
+    succeed("train", "disk.yaml", "--out", "disk-run")
+    succeed("compare", "tiny.yaml", "--seeds", "1", "--out", "grid")
+    stop_half_way(folder, program)
+
+
+def stop_half_way(folder, program):
+    """A run that a signal ended: what `train --resume` goes on with."""
+    metrics = folder / "stopped" / "metrics.jsonl"
+    process = subprocess.Popen([str(program), "train", "long.yaml", "--out", "stopped"], cwd=folder,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 12):
+        if process.poll() is not None or time.monotonic() > deadline:
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGTERM)
+    if process.wait(120) != 75:
+        raise SystemExit("error: the sweep could not be prepared: no run was stopped half way")

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <vector>
 
@@ -54,7 +55,7 @@ TEST(LmdbChild, WhatItDiesOfIsSaid) {
   EXPECT_EQ(death_of([](int fd) {
               send(fd, "before");
               limit_lmdb_work(1);
-              for (volatile int i = 0;; i = 0) {
+              for (std::atomic<int> i = 0;; ++i) {
               }
             }),
             "it goes in circles");

@@ -1,9 +1,5 @@
 // A store of masks with one damaged file (damaged.h): its manifest, the checksums of its pages, and
-// the check that stands before LMDB. LMDB itself meets damaged pages only in verify_masks()'s child.
-#include <pthread.h>
-
-#include <csignal>
-
+// the check that stands before LMDB. LMDB itself meets damaged pages only in a child.
 #include "fuzz/damaged.h"
 #include "lacuna/load/prepare_masks.h"
 #include "lacuna/load/store_pages.h"
@@ -14,18 +10,10 @@ using namespace lacuna;
 
 namespace {
 
-// A child that dies of a damaged page is what it is there for: libFuzzer must not hear of it.
-void let_children_die() {
-  ::pthread_atfork(nullptr, nullptr, [] {
-    for (const int number : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE}) std::signal(number, SIG_DFL);
-  });
-}
-
 struct Whole {
   Whole()
       : screen(write_screen(directory / "screen",
                             {small_graph(1, 12), small_samples(1, 20, 12), {}, Json::object()})) {
-    let_children_die();
     prepare_masks(screen, MaskForm::positions, directory / "store", {.threads = 1});
   }
   fuzz::MemoryDirectory directory;

@@ -1,5 +1,7 @@
 #include "lacuna/screen/import_report.h"
 
+#include <simdjson.h>
+
 #include <cfloat>
 #include <cmath>
 #include <limits>
@@ -7,6 +9,15 @@
 #include "lacuna/core/error.h"
 
 namespace lacuna {
+namespace {
+
+// An example may show any bytes of somebody else's file; those that are not UTF-8 become U+FFFD.
+std::string readable(const std::string& text) {
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
+}
+
+}  // namespace
 
 Tally& ImportReport::tally(std::string_view source, std::string_view what) {
   const auto [entry, is_new] =
@@ -25,10 +36,13 @@ Json ImportReport::to_json() const {
   Json json = Json::object();
   for (const Tally& tally : tallies_) {
     Json& entry = json[tally.source][tally.what];
-    if (tally.examples.empty())
+    if (tally.examples.empty()) {
       entry = tally.count;
-    else
-      entry = {{"count", tally.count}, {"examples", tally.examples}};
+      continue;
+    }
+    entry = {{"count", tally.count}, {"examples", Json::array()}};
+    for (const std::string& example : tally.examples)
+      entry["examples"].push_back(readable(example));
   }
   return json;
 }
@@ -50,6 +64,14 @@ double number_cell(const TableReader& table, size_t column, NonNumberPolicy poli
         table.where(), cell, table.header()[column]);
   tally.add_example([&] { return fmt::format("{}: '{}'", table.where(), cell); });
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string_view text_cell(const TableReader& table, size_t column) {
+  const std::string_view cell = trimmed(table.cells()[column]);
+  if (!simdjson::validate_utf8(cell.data(), cell.size()))
+    throw Error("{}: the text in column '{}' is not UTF-8; save the table as UTF-8", table.where(),
+                table.header()[column]);
+  return cell;
 }
 
 }  // namespace lacuna

@@ -65,5 +65,8 @@ struct ImportContext {
 // an f32) and the policy allows that, counted in `tally`; else throws Error with file, line and
 // column.
 double number_cell(const TableReader& table, size_t column, NonNumberPolicy policy, Tally& tally);
+// The text in a cell, without spaces around it. Throws Error with file, line and column where it is
+// not UTF-8: manifests hold nothing else.
+std::string_view text_cell(const TableReader& table, size_t column);
 
 }  // namespace lacuna

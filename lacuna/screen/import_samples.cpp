@@ -112,8 +112,7 @@ uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes
     rows.set_category(screen, options.name);
     for (size_t l = 0; l < labels.size(); ++l) rows.set_label(labels[l].place, values[l]);
     for (const Wire& wire : numbers) rows.set_number(wire.place, number_of(wire));
-    for (const Wire& wire : categories)
-      rows.set_category(wire.place, trimmed(table.cells()[wire.cell]));
+    for (const Wire& wire : categories) rows.set_category(wire.place, text_cell(table, wire.cell));
     for (const Wire& wire : splits) {
       const auto part = part_from_cell(trimmed(table.cells()[wire.cell]));
       if (!part)

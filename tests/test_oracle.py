@@ -30,7 +30,7 @@ STEPS = 20
 
 
 def hetero_gin(**settings):
-    return dict(name="hetero_gin", width=16, layers=2, dropout=0, **settings)
+    return dict(name="hetero_gin", width=16, layers=2, **{"dropout": 0, **settings})
 
 
 # name: settings, and what of a case differs from the usual one
@@ -48,6 +48,14 @@ CASES = {
     "labels-average": (hetero_gin(), {"labels": 3}),
     "labels-gate": (hetero_gin(output="gate", merge="mean"), {"labels": 3}),
     "plain-form": (hetero_gin(metabolism=True, merge="pairwise", savings=False), {}),
+    **{
+        f"dropout-{name}": (hetero_gin(dropout=0.4, **settings), {})
+        for name, settings in {
+            "layer": dict(),
+            "batch_graph": dict(norm="batch_graph"),
+            "plain-form": dict(metabolism=True, savings=False),
+        }.items()
+    },
     "dango": (dict(name="dango", width=16), {"loss": "log_cosh", "epoch": 4}),
     "dango-first": (dict(name="dango", width=16, zero_weight=0.3), {"loss": "log_cosh", "epoch": 1}),
     "dango-last": (dict(name="dango", width=16), {"loss": "mse", "epoch": 40, "labels": 2}),

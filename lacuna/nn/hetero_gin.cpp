@@ -102,9 +102,8 @@ at::Tensor HeteroGin::preprocess() {
   return cast(x);
 }
 
-at::Tensor HeteroGin::encode(const ModelInput& samples) {
+at::Tensor HeteroGin::encode(const at::Tensor& shared, const ModelInput& samples) {
   const ModelInput input = graph_.with_masks(samples);
-  const auto shared = preprocess();
   const int64_t batch = input.batch();
   at::Tensor x;  // [N, B, H]
   for (const auto& layer : layers_) {
@@ -126,10 +125,12 @@ at::Tensor HeteroGin::encode(const ModelInput& samples) {
 }
 
 HeteroGin::States HeteroGin::encode_with_wild_type(const ModelInput& input) {
+  // Once, dropout included: what the wild type and a sample differ in are the removed genes alone.
+  const auto shared = preprocess();
   // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
   if (norm_kind_ == NormKind::batch_graph || !savings_)
-    return {at::cat({encode(input), encode(wild_type(input))}, 1)};
-  return {encode(with_wild_type(input))};
+    return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
+  return {encode(shared, with_wild_type(input))};
 }
 
 // All in one call, so that the sums of a sample and of the wild type run in the same order: their

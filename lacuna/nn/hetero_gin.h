@@ -49,8 +49,9 @@ class HeteroGin : public Model {
   void add_preprocessor(const std::string& features);
   void add_layers(int64_t count, const std::string& merge, bool metabolism);
   void add_heads(int64_t label_count);
-  at::Tensor preprocess();                       // [N, H]
-  at::Tensor encode(const ModelInput& samples);  // [N, B, H]
+  at::Tensor preprocess();  // [N, H]
+  // shared [N, H]: the preprocessed rows, from which all samples start -> [N, B, H]
+  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples);
   States encode_with_wild_type(const ModelInput& input);
   at::Tensor pool(const States& states, const ModelInput& input);  // [B + 1, H]
 

@@ -299,6 +299,34 @@ TEST(Model, DropoutOnlyInTraining) {
   }
 }
 
+// A sample that removes nobody is the wild type, dropout included: its pooled states do not differ,
+// and the global head says what it says of zeros, which its own weights tell.
+TEST(HeteroGin, WildTypeAndSamplesShareTheirDropout) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const GeneGraph graph = tiny_graph(seed);
+  for (const std::string merge : {"sum", "mean", "attention", "pairwise"})
+    for (const std::string norm : {"layer", "batch_graph"})
+      for (const std::string savings : {"true", "false"})
+        for (const std::string others : {"metabolism: false", "metabolism: true"}) {
+          const std::string settings =
+              "{name: hetero_gin, width: 16, layers: 2, dropout: 0.5, output: global, merge: " +
+              merge + ", norm: " + norm + ", savings: " + savings + ", " + others + "}";
+          SCOPED_TRACE(settings);
+          const auto model = shaken(settings, graph, seed, 2);
+          const auto weights = model->named_parameters();
+          const auto hidden =
+              at::addmm(weights["global.hidden.bias"], at::zeros({1, kWidth}, at::kDouble),
+                        weights["global.hidden.weight"]);
+          const auto of_zeros = at::addmm(weights["global.score.bias"], at::gelu(hidden),
+                                          weights["global.score.weight"]);
+          EXPECT_TRUE(model->forward(to_input({{}})).equal(of_zeros));
+          // batch_graph takes its statistics over the whole batch: only to rounding those of one.
+          EXPECT_LT(apart(model->forward(to_input({{}, {}, {}})), of_zeros.expand({3, -1})), 1e-9);
+          EXPECT_GT(apart(model->forward(to_input({{1, 2}})), of_zeros), 1e-6);
+        }
+}
+
 TEST(Model, Bf16IsCloseToF32) {
   const uint64_t seed = 9;  // how close depends on the weights
   const GeneGraph graph = tiny_graph(seed);

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch_geometric.nn import LayerNorm, SimpleConv
 from torch_geometric.utils import scatter, softmax, subgraph
 
+DROPOUT_SEED = 11  # set before every forward pass, here and in probe.cpp
+
 
 # ---- the screen
 class Screen:
@@ -154,16 +156,22 @@ def metabolism(w, norm, screen, copies, x):
     return network_mlp(w.at("mlp"), 0, norm, y)
 
 
-def encode(w, screen, settings, copies):
-    """[B * N, H]"""
-    norm = settings["norm"]
+def preprocess(w, screen, settings):
+    """[N, H]"""
     features = settings["features"]
     x = torch.zeros(()) if features == "instead" else w["table"]
     if features != "none":
         x = x + w.linear("from_features", screen.features)
-    x = x.repeat(copies.count, 1)
     for block in ("pre0", "pre1"):
-        x = F.gelu(normalise(norm, w.linear(block, x), w["pre_norm.weight"], w["pre_norm.bias"]))
+        x = normalise(settings["norm"], w.linear(block, x), w["pre_norm.weight"], w["pre_norm.bias"])
+        x = F.dropout(F.gelu(x), settings["dropout"])
+    return x
+
+
+def encode(w, screen, settings, copies, x):
+    """x [N, H], the preprocessed rows -> [B * N, H]"""
+    norm = settings["norm"]
+    x = x.repeat(copies.count, 1)
     neighbours = SimpleConv(aggr="sum")
     for i in range(settings["layers"]):
         layer = w.at(f"layer{i}")
@@ -207,7 +215,8 @@ def local_head(w, states, removed, heads):
 
 def hetero_gin(w, screen, settings, removed):
     samples, wild_type = copies_of(screen, tuple(map(tuple, removed))), copies_of(screen, ((),))
-    states, wild_states = (encode(w, screen, settings, copies) for copies in (samples, wild_type))
+    rows = preprocess(w, screen, settings)  # once: wild type and samples differ in what is removed, not in dropout
+    states, wild_states = (encode(w, screen, settings, copies, rows) for copies in (samples, wild_type))
     output = settings["output"]
     if output != "local":
         pooling = w.at("pool")
@@ -265,6 +274,7 @@ def total_loss(weights, screen, settings, case):
     w, name, removed = Weights(weights), settings["name"], case["removed"]
     settings = {**DEFAULTS[name], **settings}
     labels = torch.tensor(case["labels"])
+    torch.manual_seed(DROPOUT_SEED)
     reconstruction, share = 0, 0
     if name == "hetero_gin":
         prediction = hetero_gin(w, screen, settings, removed)

@@ -33,6 +33,7 @@ namespace lacuna {
 namespace {
 
 constexpr double kShake = 0.2;
+constexpr uint64_t kDropoutSeed = 11;  // set before every forward(), there and in plain_models.py
 
 Array to_array(const at::Tensor& tensor) {
   const auto flat = tensor.detach().contiguous();
@@ -78,6 +79,7 @@ void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out
   }
   at::Tensor prediction;
   const auto forward = [&] {
+    at::manual_seed(kDropoutSeed);
     prediction = model->forward(input);
     const auto loss = loss_of(job["loss"].as<std::string>(), prediction, labels);
     return model->total_loss(loss, job["epoch"].as<int64_t>());

@@ -246,7 +246,10 @@ Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& ep
     return masked.call(buffers_, sizes_, x, input.masks.narrow(0, 0, input.batch()), mask_offsets_,
                        "sum", false, {}, eps);
   }
-  LACUNA_ASSERT(mask_table_->empty());  // a model calls with_masks() first
+  if (!mask_table_->empty())
+    throw Error(
+        "the model calls gin() without masks, which rung device makes; call with_masks() on its "
+        "input first, once a batch, or let its reads_masks() say false (docs/add-a-model.md)");
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }

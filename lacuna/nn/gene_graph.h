@@ -67,7 +67,7 @@ class GeneGraph {
   // has one, and is asked only when it is there whether it reads any. `graph` is the constructor's.
   void make_masks(const HeteroGraph& graph);
   // The input with its masks where this graph makes them; else as it is. To be called before gin(),
-  // once a batch.
+  // once a batch: gin() throws Error where it was forgotten.
   ModelInput with_masks(const ModelInput& input) const;
   // a + (1 + eps) x for every edge type, a = sum over kept in-neighbours.
   // x [N, B, H], eps [T] -> [T, N, B, H]

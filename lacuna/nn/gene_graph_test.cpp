@@ -1,6 +1,8 @@
 #include "lacuna/nn/gene_graph.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/module.h>
 
 #include <cstring>
 #include <numeric>
@@ -8,6 +10,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
+#include "lacuna/nn/model.h"
 #include "lacuna/ops/plain_masks.h"
 
 namespace lacuna {
@@ -49,6 +52,29 @@ TEST(GeneGraph, MasksMadeInPlaceAreThoseOfTheEdges) {
   EXPECT_FALSE(copy.with_masks(make_input(removed, ptr)).masks.defined());
   without.make_masks(graph);  // of the copy too: a model has one
   EXPECT_TRUE(copy.with_masks(make_input(removed, ptr)).masks.equal(input.masks));
+}
+
+// A model that forgets with_masks(): whoever wrote it is told, and it says nothing wrong elsewhere.
+TEST(GeneGraph, AForgottenWithMasksIsNamed) {
+  const HeteroGraph graph = generate_graph(GraphSize::tiny, 1);
+  GeneGraph placed(graph, at::kCPU);
+  struct Forgetful : Model {
+    explicit Forgetful(const GeneGraph& g) : graph(g) {
+      eps = register_parameter("eps", at::zeros({g.type_count()}));
+    }
+    at::Tensor forward(const ModelInput& input) override {
+      const auto x = at::ones({graph.genes(), input.batch(), 4});
+      return graph.gin(x, input, eps).mean(at::IntArrayRef({0, 1}));
+    }
+    std::map<std::string, at::Tensor> embeddings(const ModelInput&) override { return {}; }
+    GeneGraph graph;
+    at::Tensor eps;
+  } model(placed);
+  const ModelInput input = make_input(std::vector<int32_t>{3, 5}, std::vector<int32_t>{0, 1, 2});
+  const at::Tensor from_genes = model.forward(input);
+  placed.make_masks(graph);
+  EXPECT_ERROR(model.forward(input), "call with_masks() on its input first");
+  EXPECT_TRUE(model.forward(placed.with_masks(input)).allclose(from_genes));
 }
 
 }  // namespace

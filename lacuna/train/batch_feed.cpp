@@ -136,7 +136,17 @@ BatchFeed::BatchFeed(Loader<RungSource>& loader, const LabelScale& labels,
   }
 }
 
-BatchFeed::~BatchFeed() = default;
+// A copy that is still under way reads the host's buffers and writes the device's, and torch would
+// give the device's to the next who asks.
+BatchFeed::~BatchFeed() {
+  for (const auto& slot : slots_) {
+    if (!slot->copied) continue;
+    try {
+      slot->copied->synchronize();
+    } catch (const std::exception&) {  // the device has failed: whoever asks it next is told
+    }
+  }
+}
 
 void BatchFeed::fetch(Slot& slot) {
   BatchRef<RungBatch> batch;

@@ -2,7 +2,7 @@
 //
 // On a GPU a batch is laid into one of two sets of pinned buffers and copied on a stream of its own
 // while the model works on the batch before; the model's stream waits for the copy, the host does
-// not. A batch is valid until the next one is asked for.
+// not. A batch is valid until the next one is asked for. The destructor waits for the copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>

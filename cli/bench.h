@@ -13,8 +13,8 @@ namespace lacuna::cli {
 void add_bench_ladder(CLI::App& bench);
 void add_bench_loader(CLI::App& bench);
 void add_bench_prepare(CLI::App& bench);
-void add_bench_criteria(CLI::App& bench);  // with torch: cli/torch/bench_criteria.cpp
-void add_bench_step(CLI::App& bench);      // with torch: cli/torch/bench_step.cpp
+void add_bench_criteria(CLI::App& bench);  // its work, with torch: cli/torch/bench_criteria.cpp
+void add_bench_step(CLI::App& bench);      // its work, with torch: cli/torch/bench_step.cpp
 
 // ---- `lacuna bench ladder --train`, with torch: cli/torch/bench_ladder_train.cpp
 struct LadderTraining {

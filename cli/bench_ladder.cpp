@@ -185,7 +185,7 @@ void run(Arguments arguments) {
   check_folder_of(arguments.json, "--json");
   check_folder_of(arguments.svg, "--svg");
   const double load = load_average();
-  arguments.ladder.stop = &stop_on_signals();
+  stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const Workshop workshop(arguments.out, "ladder");
   const Screen slice = write_slice(screen, workshop.path() / "slice", arguments.samples);

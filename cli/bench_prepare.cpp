@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/load/prepare_masks.h"
 
 namespace lacuna::cli {
@@ -51,7 +51,7 @@ void write_plainly(const fs::path& path, std::span<const std::byte> piece, uint6
 }
 
 void run(const Arguments& arguments) {
-  const std::atomic<bool>& stop = stop_on_signals();
+  stop_on_signals();
   const Screen screen = Screen::open(arguments.screen);
   const MaskForm form = form_of_disk_rung(arguments.rung);
   const uint64_t samples = std::min(arguments.samples, screen.samples().size());
@@ -67,12 +67,12 @@ void run(const Arguments& arguments) {
   std::vector<double> store_rates, plain_rates, ratios;
   uint64_t bytes = 0;
   for (int round = 0; round < arguments.rounds; ++round) {
-    if (stop) throw Error("stopped before round {}", round + 1);
     fs::remove_all(store);
     const double store_seconds = seconds_of([&] {
-      bytes = prepare_masks(screen, form, store,
-                            {.samples = {{0, samples}}, .threads = arguments.threads})
-                  .bytes;
+      const auto made = prepare_masks(screen, form, store,
+                                      {.samples = {{0, samples}}, .threads = arguments.threads});
+      if (made.is_stopped) throw Stopped();
+      bytes = made.bytes;
     });
     const double plain_seconds = seconds_of([&] { write_plainly(plain, piece, bytes); });
     fs::remove(plain);

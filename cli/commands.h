@@ -3,8 +3,8 @@
 //
 // add_*() declares the options and sets a callback that does the work. What goes wrong is thrown:
 // main() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
-// here, a line below, a line in main.cpp. Those that need torch lie in cli/torch/, and have their
-// line in torch_commands.cpp there and in cli/without_torch/ (cli/torch_commands.h says why).
+// here, a line below, a line in main.cpp. Those that need torch do their work in cli/torch/, and
+// have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h says why).
 #pragma once
 
 #include <CLI/CLI.hpp>

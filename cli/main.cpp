@@ -16,6 +16,7 @@
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/mapped_fault.h"
+#include "lacuna/core/stop.h"
 
 namespace {
 
@@ -92,6 +93,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   lacuna::cli::remember_command_line(argc, argv);
+  lacuna::cli::prepare_process();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   lacuna::report_mapped_faults();
   try {
@@ -99,6 +101,9 @@ int main(int argc, char** argv) {
   } catch (const lacuna::UsageError& error) {
     print_error(error.what());
     return kWrongCall;
+  } catch (const lacuna::Stopped& stopped) {
+    print_error(stopped.what());
+    return kFailed;
   } catch (const std::bad_alloc&) {
     print_error("out of memory; close other programs or work on a part (see `lacuna subset`)");
     return kFailed;

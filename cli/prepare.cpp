@@ -47,7 +47,7 @@ void run(const Options& options) {
   const Json source = {{"path", options.screen},
                        {"fingerprint", hex(screen.fingerprint().value())}};
   prepare.made_by = {{"command", command_line()}, {"sources", Json::array({source})}};
-  prepare.stop = &stop_on_signals();
+  stop_on_signals();
   const MaskForm form = form_of_disk_rung(options.rung);
   const PrepareResult result = prepare_masks(screen, form, options.out, prepare, progress);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -1,14 +1,17 @@
 #include "cli/python_script.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 
 namespace lacuna::cli {
 namespace {
@@ -50,8 +53,9 @@ PythonScript::PythonScript(const std::string& script, const std::string& python,
       ::posix_spawnp(&process_, pointers[0], &actions, nullptr, pointers.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
-  output_.reset(::fdopen(ends[0], "r"));
+  output_ = ends[0];
   if (error == 0) return;
+  ::close(output_);
   process_ = -1;
   throw Error("Python is needed, and '{}' cannot be started: {}; name one with --python", words[0],
               std::strerror(error));
@@ -60,15 +64,26 @@ PythonScript::PythonScript(const std::string& script, const std::string& python,
 PythonScript::~PythonScript() {
   if (process_ >= 0) ::kill(process_, SIGTERM);
   end();
+  ::close(output_);
 }
 
 bool PythonScript::read_line(std::string& line) {
-  line.clear();
-  for (int c = std::fgetc(output_.get()); c != EOF; c = std::fgetc(output_.get())) {
-    if (c == '\n') return true;
-    line += char(c);
+  constexpr int kLookEvery = 200;  // milliseconds
+  for (;;) {
+    if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
+      line = buffer_.substr(0, end);
+      buffer_.erase(0, end + 1);
+      return true;
+    }
+    throw_if_stopped();
+    pollfd ready = {.fd = output_, .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, kLookEvery) <= 0) continue;
+    char piece[4096];
+    const ssize_t count = ::read(output_, piece, sizeof piece);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    buffer_.append(piece, size_t(count));
   }
-  return false;
 }
 
 int PythonScript::end() {

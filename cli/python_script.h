@@ -3,8 +3,6 @@
 
 #include <sys/types.h>
 
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,18 +21,17 @@ class PythonScript {
   PythonScript& operator=(const PythonScript&) = delete;
 
   const fs::path& path() const { return path_; }
-  bool read_line(std::string& line);  // of its standard output; false at the end
+  // Of its standard output; false at the end. Looks at the stop flag (core/stop.h) while it waits.
+  bool read_line(std::string& line);
   // Waits for it: its exit status, or 128 and the signal that ended it, as a shell would say.
   int end();
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   fs::path path_;
   pid_t process_ = -1;
   int status_ = 0;
-  std::unique_ptr<std::FILE, Close> output_;
+  int output_ = -1;
+  std::string buffer_;  // read, and not given out yet
 };
 
 }  // namespace lacuna::cli

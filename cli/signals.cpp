@@ -3,23 +3,29 @@
 #include <csignal>
 #include <initializer_list>
 
+#include "lacuna/core/stop.h"
+
 namespace lacuna::cli {
 namespace {
 
-std::atomic<bool> stop = false;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch such");
 int code = 0;
 
 void on_signal(int number) {
-  stop = true;
+  ask_to_stop();
   if (number == SIGINT) std::signal(SIGINT, SIG_DFL);
+}
+
+// By nohup, which says that the end of a terminal is none of the program's business.
+bool is_ignored(int number) {
+  struct sigaction now = {};
+  return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-const std::atomic<bool>& stop_on_signals() {
+void stop_on_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) std::signal(number, on_signal);
-  return stop;
+  if (!is_ignored(SIGHUP)) std::signal(SIGHUP, on_signal);
 }
 
 void set_exit_code(int value) { code = value; }

@@ -1,15 +1,14 @@
-// Signals that ask a long work to stop: SIGINT, SIGTERM, and SIGUSR1, a scheduler's warning.
+// Signals that ask a long work to stop: SIGINT, SIGTERM, SIGUSR1 (a scheduler's warning), and
+// SIGHUP (the terminal has gone), unless the program was started to ignore that one, as nohup does.
 #pragma once
-
-#include <atomic>
 
 namespace lacuna::cli {
 
 // What the program returns when it was stopped and can be resumed (EX_TEMPFAIL).
 inline constexpr int kResumeMe = 75;
 
-// From now on these signals set the flag. A second SIGINT ends the process at once.
-const std::atomic<bool>& stop_on_signals();
+// From now on these signals ask to stop (core/stop.h). A second SIGINT ends the process at once.
+void stop_on_signals();
 
 // What the program returns after the subcommand has ended: kResumeMe, or 1 for "no".
 void set_exit_code(int code);

@@ -304,13 +304,18 @@ def test_killed_before_its_first_checkpoint_it_starts_again(folder, long_referen
     assert_same_story(out, long_reference)
 
 
+def default_hangup():
+    """A test that was itself started by nohup inherits a SIGHUP that does nothing."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_signals_stop_it_with_a_checkpoint(folder, long_reference):
-    """One run, stopped three times, in the middle of an epoch as a rule."""
+    """One run, stopped four times, in the middle of an epoch as a rule."""
     out = folder / "stopped"
     arguments = words(folder, out, tensorboard=True, train__epochs=16)
     reached = 0
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-        started = Started(*arguments)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+        started = Started(*arguments, preexec_fn=default_hangup)
         assert started.wait_for(lambda: len(lines(out, "step")) >= reached + 27)
         assert started.end(number) == 75, started.errors
         assert status(out) == "stopped" and "--resume" in started.output
@@ -323,6 +328,17 @@ def test_signals_stop_it_with_a_checkpoint(folder, long_reference):
     assert_same_bits(out, long_reference)
     assert_same_story(out, long_reference)
     assert events(out)["train/loss"] == events(long_reference)["train/loss"]
+
+
+def test_nohup_is_respected(folder):
+    """Who started it so that it ignores SIGHUP gets what they asked for."""
+    out = folder / "nohup"
+    started = Started(*words(folder, out, train__epochs=1000), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert started.wait_for(lambda: len(lines(out, "step")) >= 2)
+    started.process.send_signal(signal.SIGHUP)
+    there = len(lines(out, "step"))
+    assert started.wait_for(lambda: len(lines(out, "step")) >= there + 5)
+    assert started.end(signal.SIGTERM) == 75, started.errors
 
 
 def events(run):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -37,11 +38,23 @@ def loaded(*words):
 @with_torch
 def test_only_what_needs_torch_loads_it(tmp_path):
     succeed("generate", "screen", tmp_path / "screen", "--size", "tiny", "--samples", 50)
-    for words in [("info", tmp_path / "screen"), ("plan", tmp_path / "screen"), ("--help",), ("bench", "--help")]:
+    helps = [(*words.split(), "--help") for words in NEED_TORCH]
+    wrong = [(*words.split(), "x", "--no-such-option") for words in NEED_TORCH]
+    wrong += [("train",), ("train", "--resume"), ("evaluate", "run", "--screen", "x"), ("bench", "step")]
+    for words in [("info", tmp_path / "screen"), ("plan", tmp_path / "screen"), ("--help",), ("bench", "--help"), *helps, *wrong]:
         libraries = loaded(*words)
         assert "liblacuna" in libraries
         assert not [name for name in libraries if "torch" in name or "c10" in name], words
-    assert {"liblacuna", "liblacuna_torch", "libtorch_cpu"} < loaded("train", "--help")
+    assert {"liblacuna", "liblacuna_torch", "libtorch_cpu"} < loaded("train", "no-such.yaml")
+
+
+@with_torch
+@pytest.mark.parametrize("words", ["", "bench", *NEED_TORCH])
+def test_help_needs_little_address_space(words):
+    """A batch system may limit it; torch alone takes 500 MB."""
+    limit = 300 << 20
+    little = lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))  # noqa: E731
+    assert succeed(*words.split(), "--help", preexec_fn=little) == succeed(*words.split(), "--help")
 
 
 @with_torch
@@ -58,6 +71,8 @@ def test_both_give_the_same_help(words):
     assert said == subprocess.run([TORCH_PROGRAM, *words, "--help"], capture_output=True, text=True, check=True).stdout
     assert said == succeed("--help", *words)
     assert f"Usage: lacuna {' '.join(words)}" in said
+    if words == ["train"]:  # the keys of every model: those that only lacuna-torch knows
+        assert "Under `model`, with name hetero_gin:" in said and "ramp_epochs: 10" in said and "log_every:" in said
 
 
 @with_torch
@@ -86,8 +101,14 @@ def start(program, *words):
 
 @with_torch
 @pytest.mark.parametrize("words", [
-    *([*words.split(), "a  b", "", "--help", "*", "--", "-x"] for words in NEED_TORCH),
-    ["--help", "train"],
+    ["compare", "a  b", "--out", "*", "--set", "", "--vary", "a=b c"],
+    ["evaluate", "--device", "cpu", "--", "-x"],
+    ["export", "a  b", "--embeddings", "--out", ""],
+    ["predict", "", "--all-pairs", "--out", "x y"],
+    ["profile", "*", "--steps", "3"],
+    ["train", "a  b", "--set", "x=;$HOME", "--out", "", "--resume"],
+    ["bench", "criteria", "a  b", "--python", "*"],
+    ["bench", "step", "--batch", "1,2", "--", "-x"],
     ["bench", "ladder", "x", "--train"],
     ["bench", "ladder", "--train", "x", "--set", "a=b c"],
 ])
@@ -103,7 +124,8 @@ def test_the_other_gets_every_word_in_the_same_process(copy, words):
 @with_torch
 def test_all_else_is_done_without_the_other(copy):
     stand_in(copy, "exit 66")
-    for words in [*([*name.split(), "--help"] for name in no_torch()), ["--help"], ["--version"], ["bench", "--help"]]:
+    every_help = [[*name.split(), "--help"] for name in [*no_torch(), *NEED_TORCH]]
+    for words in [*every_help, ["--help", "train"], ["--help"], ["--version"], ["bench", "--help"]]:
         assert start(copy, *words).wait() == 0, words
     for words in [["frobnicate"], ["info", "train"], ["bench", "ladder", "--set", "a=b", "x"], ["bench"]]:
         assert start(copy, *words).wait() in (1, 2), words
@@ -112,9 +134,9 @@ def test_all_else_is_done_without_the_other(copy):
 @with_torch
 def test_its_end_is_that_of_the_other(copy):
     stand_in(copy, "exit 75")
-    assert start(copy, "train").wait() == 75
+    assert start(copy, "train", "x.yaml").wait() == 75
     stand_in(copy, "trap 'exit 42' TERM; echo ready; while :; do sleep 0.01; done")
-    started = start(copy, "train")
+    started = start(copy, "train", "x.yaml")
     assert started.stdout.readline() == "ready\n"
     started.send_signal(signal.SIGTERM)
     assert started.wait() == 42
@@ -128,7 +150,7 @@ def test_where_the_other_is_missing_it_says_so(copy, tmp_path, reason):
     out = tmp_path / "out"
     out.mkdir()
     succeed("generate", "screen", tmp_path / "screen", "--size", "tiny", "--samples", 50)
-    for what, words in [("lacuna train", ["train", "x.yaml"]), ("lacuna bench step", ["bench", "step", "--help"]),
+    for what, words in [("lacuna train", ["train", "x.yaml"]), ("lacuna bench step", ["bench", "step", "x.yaml"]),
                         ("--train", ["bench", "ladder", tmp_path / "screen", "--train", "--out", out])]:
         started = start(copy, *words)
         told = started.communicate()

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "cli/bench.h"
 #include "cli/python_script.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/torch/owned_settings.h"
+#include "cli/torch_calls.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
@@ -19,32 +18,10 @@
 namespace lacuna::cli {
 namespace {
 
-constexpr const char* kMore =
-    R"(Asks of this machine, with a slice of the screen and HeteroGin of width 64 with three layers:
-  1  are masks that a GPU makes the CPU's, bit for bit?
-  2  is training faster than the usual form (copies of the graph with edge masks in PyG), and on a GPU at
-     least 10 steps a second at batch 28?
-  3  do all rungs train to predictions within 1e-6 of each other?
-  4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model (device: and beyond
-     the masks of one batch)?
-  5  does a whole run end without error?
-  6  do two runs with one seed give the same numbers?
-What cannot be asked here is left out, with the reason. Exit code 1 when one of them fails. The usual form needs a
-Python with torch, torch_geometric and numpy: --python, else LACUNA_PYTHON, else python3.
-
-Examples:
-  lacuna bench criteria demo
-  lacuna bench criteria demo --batch 4 --python .venv/bin/python --json criteria.json)";
-
-struct Arguments {
-  fs::path screen, out = ".", json;
-  std::string python;
-  CriteriaSettings criteria;
-};
-
 // A step of the usual form on the same screen, batch and model, timed by bench/step.py.
-void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaSettings& criteria) {
-  const Config config = criteria_config(arguments.screen, criteria);
+void measure_usual(const BenchCriteriaCall& call, const fs::path& folder,
+                   CriteriaSettings& criteria) {
+  const Config config = criteria_config(call.screen, criteria);
   const auto model = [&](const char* key, const char* otherwise) {
     return config.model[key] ? config.model[key].as<std::string>() : otherwise;
   };
@@ -57,7 +34,7 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
       if (model(key.c_str(), value.c_str()) != value)
         throw Error("it is there with model.{} {} only", key, value);
     const at::Device device = choose_device(config.train.device, [](const std::string&) {});
-    PythonScript script("step.py", arguments.python,
+    PythonScript script("step.py", call.python,
                         {"--lacuna",    fs::read_symlink("/proc/self/exe").string(),
                          "--screen",    (folder / "slice").string(),
                          "--batch",     std::to_string(criteria.batch),
@@ -87,21 +64,27 @@ void measure_usual(const Arguments& arguments, const fs::path& folder, CriteriaS
   }
 }
 
-void run(Arguments arguments) {
-  CriteriaSettings& criteria = arguments.criteria;
+}  // namespace
+
+void run(const BenchCriteriaCall& call) {
+  CriteriaSettings criteria;
+  criteria.samples = call.samples;
+  criteria.batch = call.batch;
+  criteria.steps = call.steps;
+  criteria.settings = call.settings;
   refuse_owned(criteria.settings, {{"screen", "SCREEN"},
                                    {"split", "the slice"},
                                    {"rung", "the question"},
                                    {"store", "the question"},
                                    {"train.batch", "--batch"}});
-  criteria.stop = &stop_on_signals();
-  const Screen screen = Screen::open(arguments.screen);
-  const Workshop workshop(arguments.out, "criteria");
+  stop_on_signals();
+  const Screen screen = Screen::open(call.screen);
+  const Workshop workshop(call.out, "criteria");
   criteria.folder = workshop.path();
   const Screen slice = write_criteria_slice(screen, criteria);
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
   fmt::print(stderr, "timing the usual form in Python\n");
-  measure_usual(arguments, workshop.path(), criteria);
+  measure_usual(call, workshop.path(), criteria);
   TerminalProgress progress;
   const auto answers = check_criteria(slice, criteria, note, progress);
   Json all = Json::array();
@@ -115,34 +98,8 @@ void run(Arguments arguments) {
                    {"figure", one.figure}});
     has_failed = has_failed || one.verdict == Verdict::fail;
   }
-  if (!arguments.json.empty()) write_text_atomically(arguments.json, all.dump(2) + "\n");
+  if (!call.json.empty()) write_text_atomically(call.json, all.dump(2) + "\n");
   if (has_failed) set_exit_code(1);
-}
-
-}  // namespace
-
-void add_bench_criteria(CLI::App& bench) {
-  CLI::App* command = bench.add_subcommand("criteria", "Six questions about every rung");
-  command->footer(kMore);
-  const auto arguments = std::make_shared<Arguments>();
-  CriteriaSettings& criteria = arguments->criteria;
-  const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 32);
-  command->add_option("SCREEN", arguments->screen, "A screen")->required();
-  command->add_option("--samples", criteria.samples, "The first so many")
-      ->check(CLI::Range(uint64_t(20), uint64_t(1) << 32))
-      ->capture_default_str();
-  command->add_option("--batch", criteria.batch, "Samples a step")
-      ->check(at_least_1)
-      ->capture_default_str();
-  command->add_option("--steps", criteria.steps, "Steps to measure on each rung")
-      ->check(at_least_1)
-      ->capture_default_str();
-  command->add_option("--set", criteria.settings, "key=value over the model and the training")
-      ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "Folder for stores and runs; here when not given");
-  command->add_option("--python", arguments->python, "For the usual form");
-  command->add_option("--json", arguments->json, "File for all of it");
-  command->callback([arguments] { run(*arguments); });
 }
 
 }  // namespace lacuna::cli

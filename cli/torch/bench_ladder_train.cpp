@@ -52,8 +52,7 @@ TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
                                          .rungs = ladder.rungs,
                                          .rounds = training.rounds,
                                          .steps = training.steps,
-                                         .predict = ladder.batch,
-                                         .stop = ladder.stop};
+                                         .predict = ladder.batch};
   return [=](LadderMeasurement& measured, Progress& progress) {
     const auto trained = measure_rungs(
         config, settings, [](const std::string&) {}, progress);

@@ -3,61 +3,22 @@
 
 #include <fmt/format.h>
 
-#include <memory>
-
-#include "cli/commands.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch_calls.h"
 
 namespace lacuna::cli {
-namespace {
 
-constexpr const char* kMore =
-    R"(--embeddings writes an .npz file: genes [N, H] of the wild type with gene_names [N], and pooled
-[S, H] with the numbers of the samples [S], for the samples of one part of the run's split. A model
-that does not pool over genes has the genes alone.
-
-Example:
-  lacuna export run --embeddings --part test --out embeddings.npz)";
-
-struct Arguments {
-  fs::path run;
-  bool embeddings = false;
-  ExportRequest request;
-};
-
-void run(const Arguments& arguments) {
-  ExportRequest request = arguments.request;
-  request.stop = &stop_on_signals();
+void run(const ExportCall& call) {
+  const ExportRequest& request = call.request;
+  stop_on_signals();
   TerminalProgress progress;
   const ExportResult result =
-      export_embeddings(Run::open(arguments.run), request, progress,
+      export_embeddings(Run::open(call.run), request, progress,
                         [](const std::string& words) { fmt::print(stderr, "note: {}\n", words); });
   fmt::print("{}: {} genes and {} samples, width {}, from checkpoint {}\n", request.out.string(),
              with_commas(result.genes), with_commas(result.samples), result.width,
              result.checkpoint);
-}
-
-}  // namespace
-
-void add_export(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("export", "Write what the model of a run has learnt");
-  command->footer(kMore);
-  const auto arguments = std::make_shared<Arguments>();
-  ExportRequest& request = arguments->request;
-  command->add_option("RUN", arguments->run, "Directory of the run")->required();
-  command->add_flag("--embeddings", arguments->embeddings, "The vectors of genes and samples")
-      ->required();
-  command->add_option("--part", request.part, "train, validation, test or all")
-      ->check(CLI::IsMember({"train", "validation", "test", "all"}))
-      ->capture_default_str();
-  command->add_option("--out", request.out, "File to write, .npz")->required();
-  command->add_option("--checkpoint", request.checkpoint,
-                      "last, best_pearson or best_mse [best_pearson where there is one]");
-  command->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  command->add_option("--screen", request.screen, "Another screen with the same genes and graph");
-  command->callback([arguments] { run(*arguments); });
 }
 
 }  // namespace lacuna::cli

@@ -1,34 +1,16 @@
 // `lacuna profile`: where the time of a training step goes.
 #include <fmt/format.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch_calls.h"
 #include "lacuna/train/profile.h"
 
 namespace lacuna::cli {
 namespace {
-
-constexpr const char* kMore =
-    R"(Runs training steps of CONFIG and forgets them. Every moment belongs to one part, so the parts add up
-to the wall time. aggregation, mlp, merge, heads and other are the forward pass. idle: on the CPU
-time outside of all parts, such as waiting for the GPU; on the GPU time without work. With --out DIR
-it writes profile.json (which `lacuna report` shows) and trace.json (for chrome://tracing or
-ui.perfetto.dev).
-
-Examples:
-  lacuna profile configs/tiny.yaml
-  lacuna profile configs/tiny.yaml --steps 100 --set train.batch=64 --out run)";
-
-struct Arguments {
-  fs::path config, out;
-  std::vector<std::string> settings;
-  uint64_t steps = 50;
-  bool json = false;
-};
 
 void print_table(const StepProfile& profile) {
   const bool has_gpu = !profile.gpu.empty();
@@ -59,33 +41,18 @@ void print_table(const StepProfile& profile) {
   fmt::print("{}\n", profile.largest);
 }
 
-void run(const Arguments& arguments) {
-  const Config config = read_config(arguments.config, arguments.settings);
+}  // namespace
+
+void run(const ProfileCall& call) {
+  stop_on_signals();
+  const Config config = read_config(call.config, call.settings);
   const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
-  const StepProfile profile = profile_step(config, arguments.steps, note);
-  if (!arguments.out.empty()) write_profile(arguments.out, profile);
-  if (arguments.json)
+  const StepProfile profile = profile_step(config, call.steps, note);
+  if (!call.out.empty()) write_profile(call.out, profile);
+  if (call.json)
     fmt::print("{}\n", to_json(profile).dump(2));
   else
     print_table(profile);
-}
-
-}  // namespace
-
-void add_profile(CLI::App& app) {
-  CLI::App* profile = app.add_subcommand("profile", "Where the time of a training step goes");
-  profile->footer(kMore);
-  const auto arguments = std::make_shared<Arguments>();
-  profile->add_option("CONFIG", arguments->config, "YAML file; see configs/")->required();
-  profile->add_option("--steps", arguments->steps, "Steps to measure")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
-      ->capture_default_str();
-  profile
-      ->add_option("--set", arguments->settings, "key=value over the config, such as train.lr=3e-4")
-      ->allow_extra_args(false);
-  profile->add_option("--out", arguments->out, "Directory for profile.json and trace.json");
-  profile->add_flag("--json", arguments->json, "Print profile.json instead of the table");
-  profile->callback([arguments] { run(*arguments); });
 }
 
 }  // namespace lacuna::cli

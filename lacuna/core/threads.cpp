@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 
 namespace lacuna {
 namespace {
@@ -62,6 +63,7 @@ struct Loop {
   void run() {
     for (uint64_t i = next++; i < count && !failed; i = next++) {
       try {
+        throw_if_stopped();
         body(i);
       } catch (...) {
         const std::lock_guard lock(error_mutex);
@@ -165,7 +167,10 @@ void parallel_for(uint64_t count, int threads, const std::function<void(uint64_t
   if (threads <= 0) threads = available_threads();
   const int helpers = int(std::min<uint64_t>(uint64_t(threads), count)) - 1;
   if (helpers <= 0 || inside_loop) {
-    for (uint64_t i = 0; i < count; ++i) body(i);
+    for (uint64_t i = 0; i < count; ++i) {
+      throw_if_stopped();
+      body(i);
+    }
     return;
   }
   Loop loop{.count = count, .body = body};

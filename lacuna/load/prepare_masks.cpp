@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <optional>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/core/text.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/load/store_pages.h"
@@ -162,6 +164,7 @@ uint64_t write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbW
                        Progress& progress) {
   const RemovedReader removed(samples);
   const auto encode = [&](Encoded& out, uint64_t first) {
+    const Unstoppable whole_transactions;
     out.first = first;
     out.count = std::min(batch, end - first);
     if (out.values.size() < out.count) out.values.resize(out.count);
@@ -173,7 +176,7 @@ uint64_t write_samples(const MaskEncoder& encoder, const Samples& samples, LmdbW
   Encoded *writing = &buffers[0], *making = &buffers[1];
   encode(*writing, begin);
   uint64_t done = begin;
-  for (; done < end && !(options.stop && *options.stop); std::swap(writing, making)) {
+  for (; done < end && !is_stop_asked(); std::swap(writing, making)) {
     const uint64_t next = done + writing->count;
     std::future<void> made;
     if (next < end) made = std::async(std::launch::async, [&, next] { encode(*making, next); });
@@ -287,8 +290,12 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   }
   DirectoryWriter directory(out, MaskStoreContents::format(), contents_until(end).to_json(),
                             DirectoryWriter::Leftover::keep, lock.get());
-  const auto pages = StorePages::measure(out, options.stop);
-  if (!pages) return {begin, end, end - first, fs::file_size(out / StorePages::kData), true};
+  std::optional<StorePages> pages;
+  try {
+    pages = StorePages::measure(out);
+  } catch (const Stopped&) {
+    return {begin, end, end - first, fs::file_size(out / StorePages::kData), true};
+  }
   directory.add_array(StorePages::kFile, pages->array());
   Json manifest = contents_until(end).to_json();
   manifest["lmdb"] = pages->to_json();

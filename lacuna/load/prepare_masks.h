@@ -7,7 +7,6 @@
 // finished store it is unfinished again.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -26,20 +25,19 @@ struct PrepareOptions {
   // To count on; not set: what the disk has free.
   std::function<uint64_t()> free_bytes = {};
   Json made_by = Json::object();  // see Directory
-  // Looked at between transactions, and while checksums are taken behind the last; true: ends
-  // there, and leaves the store unfinished.
-  const std::atomic<bool>* stop = nullptr;
 };
 
 struct PrepareResult {
   uint64_t begin, end;      // samples the store holds
   uint64_t written;         // of them by this call; the others were there
   uint64_t bytes;           // on disk
-  bool is_stopped = false;  // by PrepareOptions::stop; with all samples there the checksums lack
+  bool is_stopped = false;  // with all samples there the checksums lack
 };
 
 // Throws Error before anything is written when the disk lacks 1.2 times what is needed, `out` is
-// not a store, or a store for something else (unless `again`).
+// not a store, or a store for something else (unless `again`). Looks at the stop flag (core/stop.h)
+// between transactions, and while checksums are taken behind the last: ends there, and leaves the
+// store unfinished.
 PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,
                             const PrepareOptions& options, Progress& progress = Progress::none());
 

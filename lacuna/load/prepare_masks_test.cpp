@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/load/testing.h"
 #include "lacuna/store/lmdb.h"
 
@@ -59,23 +61,24 @@ class StoppingProgress : public Progress {
   void begin(std::string_view, uint64_t, std::string_view) override {}
   void advance(uint64_t done) override {
     done_ = done;
-    stop_ = true;
+    ask_to_stop();
   }
-  const std::atomic<bool>& stop() const { return stop_; }
   uint64_t done() const { return done_; }
 
  private:
-  std::atomic<bool> stop_ = false;
   uint64_t done_ = 0;
 };
+
+constexpr uint64_t kNever = uint64_t(1) << 60;  // looks: for a StopAfter that takes a stop back
 
 TEST(PrepareMasks, StopsBetweenTransactions) {
   const StoreScreens f(40'000);  // more than two transactions
   const Screen screen = f.write("screen", 40'000);
   const fs::path path = f.directory / "store";
   StoppingProgress progress;
-  const PrepareResult stopped =
-      prepare_masks(screen, MaskForm::positions, path, {.stop = &progress.stop()}, progress);
+  std::optional<StopAfter> taken_back(kNever);
+  const PrepareResult stopped = prepare_masks(screen, MaskForm::positions, path, {}, progress);
+  taken_back.reset();
   EXPECT_TRUE(stopped.is_stopped);
   EXPECT_EQ(stopped.written, progress.done());
   EXPECT_LT(stopped.end, 40'000u);
@@ -91,8 +94,7 @@ class LateProgress : public Progress {
  public:
   void begin(std::string_view, uint64_t, std::string_view) override {}
   void advance(uint64_t) override {}
-  void end() override { stop = true; }
-  std::atomic<bool> stop = false;
+  void end() override { ask_to_stop(); }
 };
 
 TEST(PrepareMasks, StopsWhileChecksumsAreTaken) {
@@ -101,8 +103,9 @@ TEST(PrepareMasks, StopsWhileChecksumsAreTaken) {
   for (const MaskForm form : {MaskForm::bf16, MaskForm::positions}) {
     const fs::path path = f.directory / fmt::format("store-{}", name(form));
     LateProgress progress;
-    const PrepareResult stopped =
-        prepare_masks(screen, form, path, {.stop = &progress.stop}, progress);
+    std::optional<StopAfter> taken_back(kNever);
+    const PrepareResult stopped = prepare_masks(screen, form, path, {}, progress);
+    taken_back.reset();
     EXPECT_TRUE(stopped.is_stopped);
     EXPECT_EQ(stopped.written, 300u);
     EXPECT_ERROR(MaskStore::open(path, screen), "unfinished");

@@ -5,6 +5,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/store/lmdb.h"
 
 namespace lacuna {
@@ -12,18 +13,16 @@ namespace {
 
 constexpr uint64_t kPageHeader = 16;  // bytes before a value in pages of its own
 
-bool is_set(const std::atomic<bool>* stop) { return stop && *stop; }
-
 // Pages first to first + count - 1.
 struct Run {
   uint64_t first, count;
 };
 
-// The pages that hold large values; some of them where it was stopped.
-std::vector<Run> value_runs(const LmdbTransaction& view, uint64_t page_bytes,
-                            const std::atomic<bool>* stop) {
+// The pages that hold large values.
+std::vector<Run> value_runs(const LmdbTransaction& view, uint64_t page_bytes) {
   std::vector<Run> runs;
-  for (LmdbCursor cursor(view); !is_set(stop) && cursor.next();) {
+  for (LmdbCursor cursor(view); cursor.next();) {
+    throw_if_stopped();
     const uint64_t offset = cursor.value_offset();
     if (offset % page_bytes != kPageHeader) continue;  // inside a page of the tree
     const uint64_t bytes = kPageHeader + cursor.value().size();
@@ -39,8 +38,7 @@ uint64_t hash_page(std::span<const std::byte> file, uint64_t page, uint64_t page
 
 }  // namespace
 
-std::optional<StorePages> StorePages::measure(const fs::path& directory,
-                                              const std::atomic<bool>* stop) {
+StorePages StorePages::measure(const fs::path& directory) {
   const LmdbEnvironment environment(directory);
   const LmdbTransaction view(environment);
   StorePages pages;
@@ -51,17 +49,18 @@ std::optional<StorePages> StorePages::measure(const fs::path& directory,
   LACUNA_ASSERT(file.bytes().size() == pages.file_bytes_);
   uint64_t page = 0;
   const auto add_until = [&](uint64_t end) {
-    for (; page < end && !is_set(stop); ++page) {
+    for (; page < end; ++page) {
+      throw_if_stopped();
       pages.sums_.push_back(page);
       pages.sums_.push_back(hash_page(file.bytes(), page, pages.page_bytes_));
     }
   };
-  for (const Run& run : value_runs(view, pages.page_bytes_, stop)) {
+  for (const Run& run : value_runs(view, pages.page_bytes_)) {
     add_until(run.first);
     page = run.first + run.count;
   }
   add_until(pages.file_bytes_ / pages.page_bytes_);
-  return is_set(stop) ? std::nullopt : std::optional(pages);
+  return pages;
 }
 
 StorePages StorePages::of(const Directory& store) {

@@ -6,9 +6,7 @@
 // checksums are kept in pages.npy, so that damage is seen before LMDB meets it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +20,9 @@ class StorePages {
   static constexpr const char* kFile = "pages.npy";
 
   // Of the LMDB in a directory, by walking through it; it must be whole. Where values are small
-  // every page is one of the tree, and all of the file is read: `stop` is looked at meanwhile, and
-  // where it turns true the result is nothing.
-  static std::optional<StorePages> measure(const fs::path& directory,
-                                           const std::atomic<bool>* stop = nullptr);
+  // every page is one of the tree, and all of the file is read: it looks at the stop flag
+  // (core/stop.h) meanwhile.
+  static StorePages measure(const fs::path& directory);
   // As a finished store has them written down.
   static StorePages of(const Directory& store);
 

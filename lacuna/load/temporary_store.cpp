@@ -1,5 +1,6 @@
 #include "lacuna/load/temporary_store.h"
 
+#include "lacuna/core/stop.h"
 #include "lacuna/load/prepare_masks.h"
 
 namespace lacuna {
@@ -9,7 +10,9 @@ TemporaryStore::TemporaryStore(const Screen& screen, Rung rung, const fs::path& 
   if (!is_stored(rung)) return;
   path_ = folder / "store";
   try {
-    bytes_ = prepare_masks(screen, form_of_disk_rung(name(rung)), path_, {}, progress).bytes;
+    const auto made = prepare_masks(screen, form_of_disk_rung(name(rung)), path_, {}, progress);
+    if (made.is_stopped) throw Stopped();
+    bytes_ = made.bytes;
   } catch (...) {
     remove();
     throw;

@@ -8,6 +8,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/nn/settings.h"
+#include "lacuna/nn/stop_point.h"
 
 namespace lacuna {
 namespace {
@@ -82,6 +83,7 @@ at::Tensor Dango::reconstruction(const at::Tensor& h) const {
       (at::bmm(a.transpose(1, 2), a) * at::bmm(b.transpose(1, 2), b)).sum() * zero_weight_;
   auto total = everywhere;
   for (size_t t = 0; t < edges_.size(); ++t) {
+    stop_point(total);
     const auto sources = edges_[t][0], targets = edges_[t][1];
     const auto place =
         (a[int64_t(t)].index_select(0, targets) * b[int64_t(t)].index_select(0, sources))

@@ -6,6 +6,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/nn/norm_gelu.h"
+#include "lacuna/nn/stop_point.h"
 
 namespace lacuna {
 namespace {
@@ -30,7 +31,9 @@ at::Tensor Dense::forward(const at::Tensor& x) const {
   auto shape = x.sizes().vec();
   shape.back() = weight.size(1);
   const auto dtype = x.scalar_type();
-  return at::addmm(bias.to(dtype), rows, weight.to(dtype)).reshape(shape);
+  const auto y = at::addmm(bias.to(dtype), rows, weight.to(dtype));
+  stop_point(y);
+  return y.reshape(shape);
 }
 
 GraphDense::GraphDense(int64_t graphs, int64_t in, int64_t out) {
@@ -41,7 +44,9 @@ GraphDense::GraphDense(int64_t graphs, int64_t in, int64_t out) {
 at::Tensor GraphDense::forward(const at::Tensor& x) const {
   const auto dtype = x.scalar_type();
   // baddbmm() would first spread the bias over the whole result, and then read that again.
-  return at::bmm(x, weight.to(dtype)).add_(bias.to(dtype));
+  const auto y = at::bmm(x, weight.to(dtype)).add_(bias.to(dtype));
+  stop_point(y);
+  return y;
 }
 
 NormKind norm_kind_from_name(const std::string& name) {
@@ -86,7 +91,9 @@ GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
 at::Tensor GraphMlp::forward(const at::Tensor& u) const {
   auto v = u;
   for (int i = 0; i < kLinears; ++i) v = dense_[size_t(i)]->forward(i > 0 ? at::gelu(v) : v);
-  return norm_->gelu_forward(v);
+  const auto y = norm_->gelu_forward(v);
+  stop_point(y);
+  return y;
 }
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t heads,
@@ -105,6 +112,7 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   } else {
     weights = at::softmax(scores, -1);
   }
+  stop_point(weights);
   return at::matmul(weights, split(v)).transpose(-3, -2).flatten(-2);
 }
 

@@ -6,6 +6,9 @@
 //
 // Parameters are f32 (f64 for the reference); a piece computes in the dtype of its input, so bf16
 // in gives bf16 out with the weights rounded on the way.
+//
+// A step of a large model on the CPU takes many seconds; these pieces are where it can be stopped
+// (stop_point.h).
 #pragma once
 
 #include <torch/nn/module.h>

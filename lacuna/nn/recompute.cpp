@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lacuna/core/stop.h"
+
 namespace lacuna {
 namespace {
 
@@ -19,11 +21,13 @@ struct Recompute : torch::autograd::Function<Recompute> {
     context->save_for_backward({x});
     context->saved_data["body"] = c10::IValue::make_capsule(c10::make_intrusive<BodyHolder>(body));
     const at::NoGradGuard guard;
+    throw_if_stopped();
     return body(x);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& grads) {
+    throw_if_stopped();
     const auto holder = context->saved_data["body"].toCapsule();
     const auto& body = static_cast<const BodyHolder*>(holder.get())->body;
     const at::AutoGradMode enabled(true);

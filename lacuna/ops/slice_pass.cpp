@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/ops/scratch.h"
 
@@ -231,7 +232,10 @@ void run(const SlicePass<Real>& pass) {
     parallel_for(uint64_t(threads), threads, [&](uint64_t) {
       if (next >= slices.size()) return;  // no slab for nothing
       SliceWorker<Real> worker(pass, values, slab_columns);
-      for (size_t i = next++; i < slices.size(); i = next++) worker.run(slices[i], on_this_thread);
+      for (size_t i = next++; i < slices.size(); i = next++) {
+        throw_if_stopped();
+        worker.run(slices[i], on_this_thread);
+      }
     });
   } else {
     SliceWorker<Real> worker(pass, values, slab_columns);

@@ -9,6 +9,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
 #include "lacuna/core/memory.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/load/rung_source.h"
 #include "lacuna/load/temporary_store.h"
@@ -25,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 using RungLoader = Loader<RungSource>;
 
 BatchRef<RungBatch> next_batch(RungLoader& loader) {
+  throw_if_stopped();
   if (auto batch = loader.next()) return batch;
   return loader.next();  // an epoch has ended
 }
@@ -108,6 +110,7 @@ class Bench {
     uint64_t number = 0;
     result.is_exact = true;
     while (const auto batch = loader.next()) {
+      throw_if_stopped();
       if (number++ < kCheckedBatches) result.is_exact &= checker_.is_exact(*batch);
       kept_ = kept_ + count_kept(*batch, checker_.stride());
       result.moved_bytes = double(batch->bytes()) / double(batch->size());
@@ -161,7 +164,7 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
           .ladder;
   const Bench bench(slice, settings);
   for (const Rung rung : settings.rungs) {
-    if (settings.stop && settings.stop->load()) throw Error("stopped before rung {}", name(rung));
+    throw_if_stopped();
     RungMeasurement result;
     result.rung = rung;
     result.planned_seconds = plan.of(rung).batch_seconds;

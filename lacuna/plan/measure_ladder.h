@@ -11,7 +11,6 @@
 // reading every byte once.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -29,9 +28,8 @@ struct LadderSettings {
   fs::path folder;  // for the stores, one at a time
   std::vector<Rung> rungs = {all_rungs().begin(), all_rungs().end()};
   uint64_t batch = 28;
-  int threads = 2;                          // of the loader, at least 1
-  double seconds = 1;                       // to measure a rung for, about
-  const std::atomic<bool>* stop = nullptr;  // looked at between rungs
+  int threads = 2;     // of the loader, at least 1
+  double seconds = 1;  // to measure a rung for, about
 };
 
 struct RungMeasurement {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/load/testing.h"
 
@@ -44,13 +45,16 @@ TEST(MeasureLadder, TellsOfEachRungAndLeavesNoStore) {
   EXPECT_EQ(to_json(ladder)["rungs"][1]["train_steps_per_s"], 3);
 }
 
-TEST(MeasureLadder, StopsBetweenRungs) {
+TEST(MeasureLadder, StopsWhenItIsAskedTo) {
   const testing::StoreScreens screens(40);
   const Screen slice = write_slice(screens.write("screen", 40), screens.directory / "slice", 40);
-  const std::atomic<bool> stop = true;
-  LadderSettings settings = {.folder = screens.directory.path()};
-  settings.stop = &stop;
-  EXPECT_ERROR(measure_ladder(slice, settings), "stopped before rung disk:u8");
+  const LadderSettings settings = {.folder = screens.directory.path(), .seconds = 0.01};
+  for (const uint64_t looks : {1, 5, 50}) {
+    const StopAfter stop(looks);
+    EXPECT_THROW(measure_ladder(slice, settings), Stopped);
+    EXPECT_TRUE(stop.has_asked());
+    EXPECT_FALSE(fs::exists(screens.directory / "store"));
+  }
 }
 
 }  // namespace

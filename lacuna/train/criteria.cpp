@@ -11,6 +11,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/core/text.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/screen/split.h"
@@ -58,10 +59,11 @@ class Criteria {
     progress_.begin("training on every rung", all_rungs().size(), "rungs");
     uint64_t done = 0;
     for (const Rung rung : all_rungs()) {
-      check_stop();
+      throw_if_stopped();
       try {
         trained_[rung] = train_on(rung);
       } catch (const std::exception& error) {
+        throw_if_stopped();
         trained_.erase(rung);
         failed_ += fmt::format("{}rung {} failed: {}", failed_.empty() ? "" : "; ", name(rung),
                                error.what());
@@ -75,8 +77,7 @@ class Criteria {
     const RungTrainingSettings settings = {.folder = settings_.folder,
                                            .rungs = {rung},
                                            .steps = settings_.steps,
-                                           .predict = settings_.batch,
-                                           .stop = settings_.stop};
+                                           .predict = settings_.batch};
     Config config = config_;
     config.train.precision = "f32";
     RungTraining result = lacuna::measure_rungs(config, settings, note_).at(rung);
@@ -93,10 +94,6 @@ class Criteria {
     criterion.verdict = Verdict::fail;
     criterion.figure = failed_;
     return true;
-  }
-
-  void check_stop() const {
-    if (settings_.stop && settings_.stop->load()) throw Error("stopped");
   }
 
   // ---- 1
@@ -219,7 +216,7 @@ class Criteria {
       result.figure = fmt::format("{} samples, epochs: {}, with baselines", slice_.samples().size(),
                                   config_.train.epochs);
     } catch (const std::exception& error) {
-      check_stop();
+      throw_if_stopped();
       result.verdict = Verdict::fail;
       result.figure = error.what();
     }
@@ -236,7 +233,7 @@ class Criteria {
     try {
       second = run("second");
     } catch (const std::exception& error) {
-      check_stop();
+      throw_if_stopped();
       result.verdict = Verdict::fail;
       result.figure = std::string("the second run failed: ") + error.what();
       return result;
@@ -262,9 +259,8 @@ class Criteria {
     TrainRequest request;
     request.out = out;
     request.command = "lacuna bench criteria";
-    request.stop = settings_.stop;
     train(config_, request, nobody);
-    check_stop();
+    throw_if_stopped();
     progress_.end();
     return read_safetensors(Run::open(out).checkpoint("last"));
   }

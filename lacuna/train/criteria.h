@@ -14,7 +14,6 @@
 // caller's.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,7 +45,6 @@ struct CriteriaSettings {
   // none.
   std::optional<double> usual_ms;
   std::string without_usual;
-  const std::atomic<bool>* stop = nullptr;  // set by a signal: ends in an Error
 };
 
 // The screen's first samples as a screen of its own, settings.folder/slice, with the same graph and

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/core/text.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/sample_groups.h"
@@ -84,9 +85,8 @@ void tell_what_was_seen(const Run& run, const Session& session, std::span<const 
   }
 }
 
-void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener,
-             const std::function<bool()>& stop) {
-  Session mlp = train_mlp_baseline(session, listener.progress(), stop);
+void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener) {
+  Session mlp = train_mlp_baseline(session, listener.progress());
   for (PartPredictions& part : input.parts) {
     const Predictions found = predict_samples(mlp, samples_in(session.split, part.part), 4096);
     part.baselines.push_back({.name = "mlp", .predicted = found.predicted});
@@ -103,10 +103,8 @@ void check_evaluation(const Session& session) {
     check_labels(session.screen.samples(), session.labels, session.samples(part));
 }
 
-std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
-                                       TrainListener& listener) {
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener) {
   const auto note = [&](const std::string& words) { listener.note(words); };
-  const auto stop = [&] { return request.stop && request.stop->load(); };
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   Session session = open_run(run, checkpoint, request.device, request.screen, note);
   session.screen.split(session.config.split);  // which predicting alone does not need
@@ -120,20 +118,18 @@ std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& re
   tell_what_was_seen(run, session, parts,
                      [&](const std::string& words) { input.notes.push_back(words); });
   for (const Part part : parts) {
-    Predictions found =
-        predict_samples(session, session.samples(part), 0, listener.progress(), stop);
-    if (stop()) return {};
+    Predictions found = predict_samples(session, session.samples(part), 0, listener.progress());
     input.parts.push_back(
         {part, std::move(found.samples), std::move(found.predicted), std::move(found.measured)});
   }
   if (options.baselines && !input.parts.empty()) {
     add_baselines(input, session.screen.samples(), session.screen.graph().genes().size(),
                   session.split, session.labels.columns);
-    add_mlp(input, session, listener, stop);
+    add_mlp(input, session, listener);
   }
   for (const std::string& words : input.notes) note(words);
-  if (stop()) return {};
   const Evaluation evaluation = evaluate(input);
+  throw_if_stopped();
   write_evaluation(request.out.empty() ? run.path() : request.out, input, evaluation);
   return evaluation;
 }

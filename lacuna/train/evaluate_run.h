@@ -1,8 +1,6 @@
 // Evaluates a run: its model and the simple baselines, on the parts that its config names.
 #pragma once
 
-#include <atomic>
-#include <optional>
 #include <string>
 
 #include "lacuna/train/evaluation.h"
@@ -17,17 +15,15 @@ struct EvaluateRequest {
   std::string device = {};      // empty: the run's
   fs::path screen = {};         // empty: the run's
   fs::path out = {};            // where to write; empty: the run
-  const std::atomic<bool>* stop = nullptr;
 };
 
 // Writes evaluation.json and predictions/. Parts without samples are left out, with a note. With
 // another screen, or a split that is not the one that the run was begun with (kept_split.h), notes
 // say how many samples are in another part, and how many remove the same genes as one that the run
 // was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part,
-// with early stopping on the validation part where there is one. Nothing when it was stopped: then
+// with early stopping on the validation part where there is one. Where it is stopped (core/stop.h)
 // nothing is written.
-std::optional<Evaluation> evaluate_run(const Run& run, const EvaluateRequest& request,
-                                       TrainListener& listener);
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener);
 
 // What evaluate_run() would find wrong with the labels of a session's screen, as an Error, so that
 // it is found before a training and not behind it.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/store/npz.h"
@@ -96,6 +97,7 @@ ExportResult export_embeddings(const Run& run, const ExportRequest& request, Pro
   uint64_t done = 0;
   progress.begin("exporting", samples.size(), "samples");
   while (const auto next = loader.next()) {
+    throw_if_stopped();
     const ModelInput input = to_device(make_input(next->removed(), next->ptr()), session.device());
     file.add(session.model->embeddings(input));
     progress.advance(done += next->size());
@@ -103,8 +105,6 @@ ExportResult export_embeddings(const Run& run, const ExportRequest& request, Pro
       note("this model has no pooled states: only the genes are exported");
       break;
     }
-    if (request.stop && request.stop->load())
-      throw Error("stopped; {} was not written", request.out.string());
   }
   progress.end();
   ExportResult result = file.close();

@@ -6,7 +6,6 @@
 //   samples     [S] u32      their numbers in the screen
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,7 +21,6 @@ struct ExportRequest {
   std::string checkpoint = {};  // empty: best_pearson where there is one, else last
   std::string device = {};      // empty: the run's
   fs::path screen = {};         // empty: the run's
-  const std::atomic<bool>* stop = nullptr;
 };
 
 struct ExportResult {

@@ -7,6 +7,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/load/temporary_store.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/training_steps.h"
@@ -70,8 +71,7 @@ std::map<Rung, RungTraining> measure_rungs(const Config& config,
   progress.begin("training on the rungs", order.size() * settings.rounds, "visits");
   for (uint64_t round = 0; round < settings.rounds; ++round) {
     for (const Rung rung : order) {
-      if (settings.stop && settings.stop->load())
-        throw Error("stopped before training on rung {}", name(rung));
+      throw_if_stopped();
       const TemporaryStore store(screen, rung, settings.folder);
       Config on_rung = config;
       on_rung.rung = rung;

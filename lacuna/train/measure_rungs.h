@@ -5,7 +5,6 @@
 // than a machine may slow down while nine of them are measured one after another.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -30,9 +29,8 @@ struct RungTrainingSettings {
   fs::path folder;          // for the stores, one at a time
   std::vector<Rung> rungs;  // from the bottom up
   uint64_t rounds = 1;
-  uint64_t steps = 3;                       // measured in a round, at least 1
-  uint64_t predict = 0;                     // of the first training samples, by the same rung
-  const std::atomic<bool>* stop = nullptr;  // looked at before every visit
+  uint64_t steps = 3;    // measured in a round, at least 1
+  uint64_t predict = 0;  // of the first training samples, by the same rung
 };
 
 // Steps of a round before the clock starts. On a GPU libraries choose and the step is recorded; on
@@ -43,7 +41,7 @@ uint64_t warm_steps(at::Device device);
 void check_reads_masks(const Session& session);
 
 // config: whose screen has few samples, since stores are made of all of them. Throws Error as
-// train() and check_reads_masks() do, and when it was stopped.
+// train() and check_reads_masks() do.
 std::map<Rung, RungTraining> measure_rungs(const Config& config,
                                            const RungTrainingSettings& settings, const Note& note,
                                            Progress& progress = Progress::none());

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "lacuna/store/directory.h"
-#include "lacuna/train/config.h"
 
 namespace lacuna {
+
+struct Config;  // forward-declared: this header does not pull in yaml-cpp
 
 struct StepMeasurement {
   uint64_t batch = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/predictor.h"
@@ -71,8 +72,7 @@ TrainOptions options_for(const Session& like) {
 
 }  // namespace
 
-Session train_mlp_baseline(const Session& like, Progress& progress,
-                           const std::function<bool()>& stop) {
+Session train_mlp_baseline(const Session& like, Progress& progress) {
   Session session = like;
   session.config.train = options_for(like);
   session.masks = RungMasks();  // it reads genes alone
@@ -98,9 +98,10 @@ Session train_mlp_baseline(const Session& like, Progress& progress,
   int64_t without_better = 0;
   uint64_t step = 0;
   progress.begin("training the MLP baseline", uint64_t(epochs), "epochs");
-  for (int64_t epoch = 0; epoch < epochs && without_better < kPatience && !stop(); ++epoch) {
+  for (int64_t epoch = 0; epoch < epochs && without_better < kPatience; ++epoch) {
     session.model->train();
     while (const DeviceBatch* batch = feed.next()) {
+      throw_if_stopped();
       const double lr = learning_rate(options, step, loader.order().batches());
       stepper.run(*batch, step++, 0, /*is_last=*/true, uint64_t(epoch), lr);
     }

@@ -1,8 +1,6 @@
 // The MLP without a graph, trained on the same samples as a model, to be reported beside it.
 #pragma once
 
-#include <functional>
-
 #include "lacuna/train/session.h"
 
 namespace lacuna {
@@ -12,7 +10,6 @@ namespace lacuna {
 // 1e-3, at most 30 epochs; the weights of the best epoch on the validation part (lowest MSE),
 // stopping after 5 epochs without a better one; where no validation sample has a label, those after
 // 10 epochs.
-Session train_mlp_baseline(const Session& like, Progress& progress,
-                           const std::function<bool()>& stop);
+Session train_mlp_baseline(const Session& like, Progress& progress);
 
 }  // namespace lacuna

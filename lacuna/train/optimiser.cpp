@@ -33,6 +33,8 @@ void Optimiser::set_steps(uint64_t steps) {
   for (const at::Tensor& step : steps_) step.fill_(double(steps));
 }
 
+void Optimiser::clear_gradients() { at::_foreach_zero_(gradients()); }
+
 at::Tensor Optimiser::update() {
   const at::NoGradGuard guard;
   const auto grads = gradients();

@@ -19,6 +19,7 @@ class Optimiser {
   // One update from the gradients that were accumulated, which are then set to zero in place. Gives
   // the norm that the gradient had, a scalar on the device.
   at::Tensor update();
+  void clear_gradients();
 
   // By parameter, in the model's order; what a checkpoint holds.
   std::vector<at::Tensor> exp_avg, exp_avg_sq;

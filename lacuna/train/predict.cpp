@@ -60,7 +60,6 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
       .labels = session.labels.names,
       .batch = request.batch ? request.batch : prediction_batch(session),
       .top = {},
-      .stop = [&] { return request.stop && request.stop->load(); },
   };
   if (request.top > 0)
     task.top = {.count = request.top,

@@ -2,7 +2,6 @@
 // with given genes; streamed into a file (prediction_file.h) in the labels' own units.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,7 +27,6 @@ struct PredictRequest {
   std::string device = {};      // empty: the run's
   fs::path screen = {};         // empty: the run's
   uint64_t batch = 0;           // samples at a time; 0: twice that of training
-  const std::atomic<bool>* stop = nullptr;
 };
 
 struct PredictResult {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/train/best_predictions.h"
 #include "lacuna/train/prediction_file.h"
 
@@ -35,15 +36,18 @@ void ask(Candidates& candidates, const BatchPredictor& predict, const Prediction
   Batch batch = {.samples = std::vector<std::vector<uint32_t>>(task.batch)};
   uint64_t done = 0;
   progress.begin("predicting", candidates.size(), "samples");
-  while (batch.fill(candidates)) {
-    const std::vector<float> predicted = predict(batch.removed, batch.ptr);  // [B, L]
-    LACUNA_ASSERT(predicted.size() == batch.size * labels);
-    for (uint64_t b = 0; b < batch.size; ++b)
-      sink(batch.samples[b], std::span(predicted).subspan(b * labels, labels));
-    progress.advance(done += batch.size);
-    if (done < candidates.size() && task.stop && task.stop())
-      throw Error("stopped after {} of {} samples; {} was not written", done, candidates.size(),
-                  task.out.string());
+  try {
+    while (batch.fill(candidates)) {
+      throw_if_stopped();
+      const std::vector<float> predicted = predict(batch.removed, batch.ptr);  // [B, L]
+      LACUNA_ASSERT(predicted.size() == batch.size * labels);
+      for (uint64_t b = 0; b < batch.size; ++b)
+        sink(batch.samples[b], std::span(predicted).subspan(b * labels, labels));
+      progress.advance(done += batch.size);
+    }
+  } catch (const Stopped&) {
+    throw Error("stopped after {} of {} samples; {} was not written", done, candidates.size(),
+                task.out.string());
   }
   progress.end();
 }

@@ -31,10 +31,10 @@ struct PredictionTask {
   std::vector<std::string> labels;     // [L]
   uint64_t batch;                      // samples that the predictor is given at a time
   std::optional<TopOptions> top = {};  // not set: every sample, in order
-  std::function<bool()> stop = {};     // asked after every batch; true throws Error
 };
 
-// Returns how many samples the file holds. When it throws there is no file.
+// Returns how many samples the file holds. When it throws there is no file; where it was stopped
+// (core/stop.h), the Error says how far it was.
 uint64_t predict_candidates(Candidates& candidates, const BatchPredictor& predict,
                             const PredictionTask& task, Progress& progress = Progress::none());
 

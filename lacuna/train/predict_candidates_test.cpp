@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -65,9 +66,9 @@ TEST(PredictCandidates, TheBest) {
 
 TEST(PredictCandidates, StoppedLeavesNoFile) {
   const TemporaryDirectory folder;
-  PredictionTask stopped = task(folder / "p.npz", 5);
-  stopped.stop = [] { return true; };
-  const auto words = error_of([&] { predict_candidates(*all_pairs(7), sum_and_count, stopped); });
+  const StopAfter stop(2);
+  const auto words = error_of(
+      [&] { predict_candidates(*all_pairs(7), sum_and_count, task(folder / "p.npz", 5)); });
   EXPECT_NE(words.find("stopped after 5 of 21 samples"), words.npos) << words;
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }

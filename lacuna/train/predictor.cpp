@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/load/rung_source.h"
 #include "lacuna/train/batch_feed.h"
@@ -58,7 +59,7 @@ std::vector<float> predict_batch(Session& session, std::span<const int32_t> remo
 }
 
 Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
-                            Progress& progress, const std::function<bool()>& stop) {
+                            Progress& progress) {
   Predictions result;
   if (samples.empty()) return result;
   if (batch == 0) batch = prediction_batch(session);
@@ -71,6 +72,7 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
                  .prefetch = masks.loads_masks() ? kMasksAheadToPredict : masks.prefetch(1)});
   progress.begin("predicting", count, "samples");
   while (const auto next = loader.next()) {
+    throw_if_stopped();
     const auto predicted = predict_input(session, input_of(*next, masks));
     result.predicted.insert(result.predicted.end(), predicted.begin(), predicted.end());
     const ScreenBatch& taken = next->samples();
@@ -80,7 +82,6 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
         result.measured.push_back(
             taken.labels()[b * taken.label_count() + session.labels.columns[l]]);
     progress.advance(result.samples.size());
-    if (stop && stop()) break;
   }
   progress.end();
   return result;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,10 +22,8 @@ struct Predictions {
   std::vector<float> predicted;   // [S, L]
   std::vector<float> measured;    // [S, L] NaN = not measured
 };
-// Of samples of the session's screen, in their order. batch 0: prediction_batch(). stop: asked
-// after every batch; true ends the work with what there is.
+// Of samples of the session's screen, in their order. batch 0: prediction_batch().
 Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
-                            Progress& progress = Progress::none(),
-                            const std::function<bool()>& stop = {});
+                            Progress& progress = Progress::none());
 
 }  // namespace lacuna

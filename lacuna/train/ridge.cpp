@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 
 namespace lacuna {
 namespace {
@@ -31,6 +32,7 @@ class NormalEquations {
     Vector out(w.size());
     for (size_t c = 0; c < w.size(); ++c) out[c] = strength_ * w[c];
     for (uint64_t s = 0; s < x_.size(); ++s) {
+      throw_if_stopped();
       double sum = -mean;
       for (uint32_t column : x_.of(s)) sum += w[column];
       for (uint32_t column : x_.of(s)) out[column] += sum;

@@ -14,6 +14,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/stop.h"
 
 namespace lacuna {
 namespace {
@@ -62,6 +63,7 @@ void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
     at::getDeviceAllocator(device.type())->emptyCache();
     const c10::StreamGuard guard(  // a recording needs a stream of its own
         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+    const Unstoppable whole;  // a recording that breaks off leaves the stream recording
     recording_->graph.capture_begin();
     compute(recording_->batch, epoch, /*is_last=*/true, /*share=*/1);
     recording_->graph.capture_end();
@@ -83,6 +85,7 @@ Stepper::Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options
   step_ = at::zeros({}, device.dtype(at::kLong));
   first_bad_ = at::full({}, -1, device.dtype(at::kLong));
   loss_sum_ = at::zeros({}, device.dtype(at::kDouble));
+  loss_sum_before_ = at::zeros({}, device.dtype(at::kDouble));
   last_loss_ = at::zeros({}, device.dtype(at::kDouble));
   last_norm_ = at::zeros({}, device.dtype(at::kDouble));
 }
@@ -101,6 +104,7 @@ void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, do
     const Scope scope("backward");
     (loss * share).backward();
   }
+  throw_if_stopped();  // for the last time: from here on the step is taken
   const Scope scope("optimiser");
   const at::NoGradGuard guard;
   last_loss_.copy_(loss);
@@ -112,6 +116,8 @@ void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, do
 
 void Stepper::run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last,
                   uint64_t epoch, double lr, double share) {
+  is_in_step_ = true;
+  if (index == 0 && options_.accumulate > 1) loss_sum_before_.copy_(loss_sum_);
   at::manual_seed(mix64(options_.seed + mix64(mix64(number) + uint64_t(index))));
   step_.fill_(int64_t(number));
   optimiser_.set_learning_rate(lr);
@@ -121,6 +127,15 @@ void Stepper::run(const DeviceBatch& batch, uint64_t number, int64_t index, bool
     replay(batch, epoch);
   else
     compute(batch, epoch, is_last, share);
+  is_in_step_ = !is_last;
+}
+
+// The only batch of a step throws before it adds to the sum.
+void Stepper::abandon_step() {
+  if (!is_in_step_) return;
+  is_in_step_ = false;
+  optimiser_.clear_gradients();
+  if (options_.accumulate > 1) loss_sum_.copy_(loss_sum_before_);
 }
 
 bool Stepper::is_recorded() const { return recording_ != nullptr; }

@@ -40,6 +40,10 @@ class Stepper {
   void run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last, uint64_t epoch,
            double lr, double share = 1);
 
+  // After run() has thrown Stopped, or where no further batch of a step will come: model, optimiser
+  // and sums are those behind the last whole step.
+  void abandon_step();
+
   bool is_recorded() const;
   // Since the last call of clear_sums(): the losses of all batches times their sizes. Waits for the
   // device.
@@ -61,7 +65,9 @@ class Stepper {
   TrainOptions options_;
   bool may_record_;
   int64_t warm_steps_ = 0;
+  bool is_in_step_ = false;  // a batch of a step was begun, and the step has not ended
   at::Tensor step_, loss_sum_, last_loss_, last_norm_, first_bad_;  // scalars on the device
+  at::Tensor loss_sum_before_;  // behind the last whole step, where a step has several batches
   std::unique_ptr<Recording> recording_;
 };
 

@@ -9,10 +9,12 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/bad_batch.h"
 #include "lacuna/train/batch_feed.h"
@@ -80,13 +82,20 @@ class Trainer {
     if (request_.tensorboard)
       events_.emplace(run_.path() / "tensorboard", int64_t(state_.step) + 1);
     start_ = last_checkpoint_ = Clock::now();
-    while (!is_done()) {
-      // A run may have been stopped between the last batch of an epoch and its end.
-      const bool has_batches = state_.loader.epoch == state_.epoch;
-      carried_loss_ = state_.loss_sum;
-      stepper_.clear_sums();
-      if (has_batches && !train_epoch()) return RunEnd::stopped;
-      if (!end_epoch()) return RunEnd::stopped;
+    try {
+      while (!is_done()) {
+        // A run may have been stopped between the last batch of an epoch and its end.
+        const bool has_batches = state_.loader.epoch == state_.epoch;
+        carried_loss_ = state_.loss_sum;
+        stepper_.clear_sums();
+        if (has_batches) train_epoch();
+        end_epoch();
+      }
+    } catch (const Stopped&) {
+      const Unstoppable checkpoint;
+      stepper_.abandon_step();
+      save("last");
+      return RunEnd::stopped;
     }
     if (state_.epoch < uint64_t(options_.epochs))
       listener_.note(fmt::format("ended early: no better validation Pearson for {} epochs",
@@ -113,30 +122,30 @@ class Trainer {
     if (state_.epoch >= uint64_t(options_.epochs)) return true;
     return options_.patience > 0 && state_.epochs_without_better >= uint64_t(options_.patience);
   }
-  bool is_asked_to_stop() const { return request_.stop && request_.stop->load(); }
 
-  // False when it was asked to stop.
-  bool train_epoch() {
+  // Where it throws Stopped, state_ is that behind the last whole step.
+  void train_epoch() {
     session_.model->train();
     first_step_ = state_.step;
     first_position_ = state_.loader.position;
     const uint64_t batches = loader_.order().batches();
-    int64_t index = 0;  // of the batch within its step
+    int64_t index = 0;     // of the batch within its step
+    uint64_t samples = 0;  // of the step, so far
     while (const DeviceBatch* batch = feed_.next()) {
       const bool is_last = index + 1 == options_.accumulate || feed_.state().position == batches;
       const double lr = learning_rate(options_, state_.step, steps_per_epoch_);
       stepper_.run(*batch, state_.step, index, is_last, state_.epoch, lr,
                    double(batch->size()) / double(samples_of_step(index)));
-      state_.loss_count += uint64_t(batch->size());
+      samples += uint64_t(batch->size());
       index = is_last ? 0 : index + 1;
       if (!is_last) continue;
       ++state_.step;
+      state_.loss_count += std::exchange(samples, 0);
       state_.loader = feed_.state();
-      if (!after_step(lr)) return false;
+      after_step(lr);
     }
     state_.loader = feed_.state();
     check_finite();
-    return true;
   }
 
   // Of the step whose batch `index` was given out last. The last step of an epoch may have fewer.
@@ -147,16 +156,13 @@ class Trainer {
                     loader_.order().samples() - first);
   }
 
-  bool after_step(double lr) {
+  void after_step(double lr) {
     const bool is_cpu = session_.device().is_cpu();
     const bool is_due = state_.step % uint64_t(options_.log_every) == 0;
     if (is_cpu || is_due) check_finite();
     if (is_due) log_step(lr);
-    const bool must_stop = is_asked_to_stop();
-    if (must_stop || seconds_since(last_checkpoint_) >= options_.checkpoint_minutes * 60) {
-      save("last");
-    }
-    return !must_stop;
+    if (seconds_since(last_checkpoint_) >= options_.checkpoint_minutes * 60) save("last");
+    throw_if_stopped();
   }
 
   void log_step(double lr) {
@@ -206,17 +212,12 @@ class Trainer {
     return progress;
   }
 
-  // False when it was asked to stop.
-  bool end_epoch() {
+  void end_epoch() {
     const double train_loss =
         (carried_loss_ + stepper_.loss_sum()) / double(std::max<uint64_t>(state_.loss_count, 1));
-    const Predictions found =
-        predict_samples(session_, session_.samples(Part::validation), 0, Progress::none(),
-                        [this] { return is_asked_to_stop(); });
-    if (is_asked_to_stop()) {  // an unfinished validation counts for nothing and is done again
-      save("last");
-      return false;
-    }
+    // An unfinished validation counts for nothing and is done again.
+    const Predictions found = predict_samples(session_, session_.samples(Part::validation), 0);
+    const Unstoppable whole;
     const Validation validation = validate(found.predicted, found.measured, session_.labels);
     const TrainProgress progress = current_progress();
     ++state_.epoch;
@@ -230,7 +231,6 @@ class Trainer {
     if (better_mse_) save("best_mse");
     save("last");
     listener_.epoch(progress, train_loss, validation.labels);
-    return true;
   }
 
   bool take_best(const Validation& validation) {
@@ -406,9 +406,8 @@ RunEnd train_all(Session& session, const Run& run, bool goes_on, const TrainRequ
   return trainer.train();
 }
 
-}  // namespace
-
-RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& listener) {
+// Throws Stopped where the run was not begun yet.
+RunEnd open_and_train(const Config& asked, const TrainRequest& request, TrainListener& listener) {
   const auto note = [&](const std::string& words) { listener.note(words); };
   std::optional<Run> run;
   if (request.resume && fs::exists(request.out / "run.json")) run = Run::resume(request.out);
@@ -438,11 +437,14 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
     info.update({{"status", "running"}, {"message", ""}});
     run->update(info);
     listener.begin(describe(session));
-    const bool is_finished =
-        train_all(session, *run, goes_on, request, listener) == RunEnd::finished &&
-        evaluate_run(*run, {.stop = request.stop}, listener).has_value();
-    run->update({{"status", is_finished ? "finished" : "stopped"}, {"ended", utc_now()}});
-    return is_finished ? RunEnd::finished : RunEnd::stopped;
+    const RunEnd end = train_all(session, *run, goes_on, request, listener);
+    if (end == RunEnd::finished) evaluate_run(*run, {}, listener);
+    run->update(
+        {{"status", end == RunEnd::finished ? "finished" : "stopped"}, {"ended", utc_now()}});
+    return end;
+  } catch (const Stopped&) {  // behind the training, whose checkpoint stands
+    run->update({{"status", "stopped"}, {"ended", utc_now()}});
+    return RunEnd::stopped;
   } catch (const c10::OutOfMemoryError& error) {
     note_failure(*run, error.what());
     throw Error("the GPU has too little memory for train.batch {}: {}; take a smaller one, or auto",
@@ -450,6 +452,16 @@ RunEnd train(const Config& asked, const TrainRequest& request, TrainListener& li
   } catch (const std::exception& error) {
     note_failure(*run, error.what());
     throw;
+  }
+}
+
+}  // namespace
+
+RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener) {
+  try {
+    return open_and_train(config, request, listener);
+  } catch (const Stopped&) {
+    return RunEnd::stopped;
   }
 }
 

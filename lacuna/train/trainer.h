@@ -6,7 +6,6 @@
 // dropout and the learning rate are pure functions of the step.
 #pragma once
 
-#include <atomic>
 #include <limits>
 #include <string>
 
@@ -17,12 +16,11 @@
 namespace lacuna {
 
 struct TrainRequest {
-  fs::path out;                             // the run's directory
-  bool resume = false;                      // go on with the run in `out` where there is one
-  bool tensorboard = false;                 // also event files, in out/tensorboard
-  std::string command = {};                 // for run.json
-  std::string version = {};                 // of lacuna
-  const std::atomic<bool>* stop = nullptr;  // set by a signal: checkpoint and return
+  fs::path out;              // the run's directory
+  bool resume = false;       // go on with the run in `out` where there is one
+  bool tensorboard = false;  // also event files, in out/tensorboard
+  std::string command = {};  // for run.json
+  std::string version = {};  // of lacuna
 };
 
 enum class RunEnd { finished, stopped };  // stopped: "resume me"
@@ -49,12 +47,14 @@ class TrainListener {
   virtual Progress& progress() { return Progress::none(); }  // of other long work
 };
 
-// Trains, then evaluates (evaluate_run.h). A run that goes on keeps its config: another one is an
-// Error that names the first setting that differs, with both values; only `screen` and `store` may
-// name another place, which the run's config then holds. The split must be the one that the run was
-// begun with (kept_split.h). Throws Error for a config that
-// cannot be, and when a loss is not finite: the message names the step and the samples of its
-// batch, which are saved in out/bad_batch.json; the run's status is then "failed".
+// Trains, then evaluates (evaluate_run.h). Where it is asked to stop (core/stop.h), inside a step
+// too, checkpoints/last is that of the last whole step, and the step is taken anew when the run
+// goes on; before the run was begun nothing is written. A run that goes on keeps its config:
+// another one is an Error that names the first setting that differs, with both values; only
+// `screen` and `store` may name another place, which the run's config then holds. The split must be
+// the one that the run was begun with (kept_split.h). Throws Error for a config that cannot be, and
+// when a loss is not finite: the message names the step and the samples of its batch, which are
+// saved in out/bad_batch.json; the run's status is then "failed".
 RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
 
 }  // namespace lacuna

@@ -1,11 +1,8 @@
-// `lacuna-torch`: what needs torch, and what the process needs for it.
-#include "cli/torch_commands.h"
-
+// `lacuna-torch`: what the process needs for torch.
 #include <c10/util/Logging.h>
 #include <malloc.h>
 
-#include "cli/bench.h"
-#include "cli/commands.h"
+#include "cli/torch_commands.h"
 
 namespace lacuna::cli {
 namespace {
@@ -25,20 +22,11 @@ void shorten_torch_errors() {
 
 }  // namespace
 
-void add_torch_commands(CLI::App& app) {
+bool is_built_with_torch() { return true; }
+
+void prepare_process() {
   keep_freed_memory();
   shorten_torch_errors();
-  add_compare(app);
-  add_evaluate(app);
-  add_export(app);
-  add_predict(app);
-  add_profile(app);
-  add_train(app);
-}
-
-void add_torch_benches(CLI::App& bench) {
-  add_bench_criteria(bench);
-  add_bench_step(bench);
 }
 
 void need_torch(const std::string&) {}

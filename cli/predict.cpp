@@ -1,0 +1,54 @@
+// `lacuna predict`: what a run's model says about samples.
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/torch_calls.h"
+
+namespace lacuna::cli {
+namespace {
+
+constexpr const char* kMore =
+    R"(Which samples, one of:
+  --samples FILE              a line a sample: gene names with commas, tabs or spaces between them;
+                              '-' alone is the wild type, '#' begins a comment; or a .csv that
+                              this command wrote, whose labels are passed over
+  --all-pairs                 every pair of genes
+  --all-triples-with A[,B]    every triple that removes gene A, or both A and B
+
+FILE.csv has a line a sample: the genes, then a column a label. FILE.npz has the arrays genes
+[S, k], gene_names (gene_names[genes] are the names), predictions [S, L] and labels. Predictions are
+in the labels' own units. Samples pass through one batch at a time, however many there are.
+
+Examples:
+  lacuna predict run --samples wanted.csv --out predicted.csv
+  lacuna predict run --all-pairs --out pairs.npz
+  lacuna predict run --all-triples-with YAL001C,YBR001C --top 100 --lowest --out strongest.csv)";
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  CLI::App* predict = app.add_subcommand("predict", "Predict samples by the model of a run");
+  predict->footer(kMore);
+  const auto call = std::make_shared<PredictCall>();
+  PredictRequest& request = call->request;
+  predict->add_option("RUN", call->run, "Directory of the run")->required();
+  predict->add_option("--samples", request.samples, "File with a sample a line");
+  predict->add_flag("--all-pairs", request.all_pairs, "Every pair of genes");
+  predict->add_option("--all-triples-with", request.all_triples_with, "One gene, or two")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  predict->add_option("--top", request.top, "Only the K samples with the largest predictions")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
+  predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");
+  predict->add_option("--by", request.by, "With --top: the label, where the run has several");
+  predict->add_option("--out", request.out, "File to write, .csv or .npz")->required();
+  predict->add_option("--checkpoint", request.checkpoint,
+                      "last, best_pearson or best_mse [best_pearson where there is one]");
+  predict->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  predict->add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
+  predict->callback([call] { run(*call); });
+}
+
+}  // namespace lacuna::cli

@@ -1,0 +1,80 @@
+// What a call of a subcommand that needs torch says, and who does it.
+//
+// cli/<name>.cpp declares the options and fills the struct. Both programs have it, so `lacuna` shows
+// every help and refuses every wrong call without loading torch. run() does the work: that of
+// lacuna-torch lies in cli/torch/<name>.cpp; that of `lacuna` becomes lacuna-torch
+// (cli/torch_commands.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lacuna/core/file.h"
+#include "lacuna/train/export.h"
+#include "lacuna/train/measure_step.h"
+#include "lacuna/train/predict.h"
+
+namespace lacuna::cli {
+
+struct CompareCall {
+  fs::path config, out;
+  uint64_t seeds = 5;
+  std::vector<std::string> splits;      // none: the config's
+  std::vector<std::string> variations;  // "train.lr=1e-3,3e-4"
+  std::vector<std::string> settings;    // key=value over the config
+};
+
+struct EvaluateCall {
+  fs::path run, screen, out;
+  std::string checkpoint, device;
+};
+
+struct ExportCall {
+  fs::path run;
+  bool embeddings = false;
+  ExportRequest request;
+};
+
+struct PredictCall {
+  fs::path run;
+  PredictRequest request;
+};
+
+struct ProfileCall {
+  fs::path config, out;
+  std::vector<std::string> settings;
+  uint64_t steps = 50;
+  bool json = false;
+};
+
+struct TrainCall {
+  fs::path config, out;
+  std::vector<std::string> settings;
+  bool resume = false, tensorboard = false;
+};
+
+struct BenchCriteriaCall {
+  fs::path screen, out = ".", json;
+  uint64_t samples = 128, batch = 28, steps = 3;
+  std::vector<std::string> settings;
+  std::string python;
+};
+
+struct BenchStepCall {
+  fs::path config, weights, json;
+  std::vector<std::string> settings;
+  std::vector<uint64_t> batches;  // none: the config's
+  StepCounts counts;
+};
+
+void run(const CompareCall& call);
+void run(const EvaluateCall& call);
+void run(const ExportCall& call);
+void run(const PredictCall& call);
+void run(const ProfileCall& call);
+void run(const TrainCall& call);
+void run(const BenchCriteriaCall& call);
+void run(const BenchStepCall& call);
+
+}  // namespace lacuna::cli

@@ -1,0 +1,57 @@
+// `lacuna`: where a call needs torch, it becomes lacuna-torch.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "cli/bench.h"
+#include "cli/terminal.h"
+#include "cli/torch_calls.h"
+#include "cli/torch_commands.h"
+#include "lacuna/core/error.h"
+#include "lacuna/core/file.h"
+
+#if LACUNA_HAVE_TORCH
+extern const char* const all_settings_text;  // made by cli/settings_text
+#endif
+
+namespace lacuna::cli {
+
+void prepare_process() {}
+
+#if LACUNA_HAVE_TORCH
+bool is_built_with_torch() { return true; }
+
+std::string all_settings() { return all_settings_text; }
+
+void need_torch(const std::string& what) {
+  const fs::path program = fs::read_symlink("/proc/self/exe").replace_filename("lacuna-torch");
+  ::execv(program.c_str(), command_words());
+  throw Error("`{}` needs {}, which cannot be started: {}; install lacuna again, both programs",
+              what, program.string(), std::strerror(errno));
+}
+#else
+bool is_built_with_torch() { return false; }
+
+std::string all_settings() { return ""; }
+
+void need_torch(const std::string& what) {
+  throw Error("`{}` needs torch, which this build has not; `make build` adds it", what);
+}
+#endif
+
+void run(const CompareCall&) { need_torch("lacuna compare"); }
+void run(const EvaluateCall&) { need_torch("lacuna evaluate"); }
+void run(const ExportCall&) { need_torch("lacuna export"); }
+void run(const PredictCall&) { need_torch("lacuna predict"); }
+void run(const ProfileCall&) { need_torch("lacuna profile"); }
+void run(const TrainCall&) { need_torch("lacuna train"); }
+void run(const BenchCriteriaCall&) { need_torch("lacuna bench criteria"); }
+void run(const BenchStepCall&) { need_torch("lacuna bench step"); }
+
+TrainLadder ladder_training(const Screen&, const LadderSettings&, const LadderTraining&) {
+  LACUNA_ASSERT(!"`bench ladder --train` has called need_torch()");
+  return {};
+}
+
+}  // namespace lacuna::cli

@@ -3,9 +3,7 @@
 //   0 done    1 it failed    2 the call was wrong    75 stopped by a signal: resume me
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -16,6 +14,7 @@
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/mapped_fault.h"
+#include "lacuna/core/printable.h"
 #include "lacuna/core/stop.h"
 
 namespace {
@@ -40,10 +39,8 @@ First steps:
 )";
 
 // One line, whatever a file's name or contents put into the message.
-void print_error(std::string message) {
-  std::replace_if(
-      message.begin(), message.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, ' ');
-  fmt::print(stderr, "error: {}\n", message);
+void print_error(const std::string& message) {
+  fmt::print(stderr, "error: {}\n", lacuna::printable(message));
 }
 
 // "lacuna generate screen --help": of the innermost subcommand that was named, which has the

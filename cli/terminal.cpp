@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lacuna/core/printable.h"
+
 namespace lacuna::cli {
 namespace {
 
@@ -61,8 +63,13 @@ void TerminalProgress::clear() {
   shown_ = false;
 }
 
-std::string format_table(const std::vector<std::vector<std::string>>& rows,
+void print_note(const std::string& words) { fmt::print(stderr, "note: {}\n", printable(words)); }
+
+std::string format_table(const std::vector<std::vector<std::string>>& given,
                          const std::vector<size_t>& right) {
+  std::vector<std::vector<std::string>> rows = given;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<size_t> widths;
   for (const auto& row : rows)
     for (size_t c = 0; c < row.size(); ++c) {

@@ -36,8 +36,11 @@ class TerminalProgress : public Progress {
   Clock::time_point start_, last_;
 };
 
+// "note: words" on stderr, one line whatever is in them.
+void print_note(const std::string& words);
+
 // Columns as wide as their longest cell; those named in `right` (by index) are right-aligned. The
-// first row is the head.
+// first row is the head. What a cell holds is made printable (core/printable.h).
 std::string format_table(const std::vector<std::vector<std::string>>& rows,
                          const std::vector<size_t>& right = {});
 

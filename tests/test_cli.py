@@ -75,6 +75,13 @@ def test_a_failure_is_one_line_and_exit_1(tmp_path):
     assert "nothing" in result.stderr
 
 
+def test_a_message_shows_what_a_name_hides_and_shortens_what_is_endless(tmp_path):
+    said = run("info", "a\x1b[2J\nb\x9b").stderr
+    assert "a\\x1b[2J\\nb" in said and "\x1b" not in said and said.count("\n") == 1
+    said = run("info", "begin/" + "x" * 100_000 + "/end").stderr
+    assert len(said) < 3000 and "begin/xxx" in said and "xxx/end" in said and "bytes in all" in said
+
+
 def test_ctrl_c_stops_and_leaves_nothing_that_reads_as_a_screen(tmp_path):
     out = tmp_path / "screen"
     generating = Started("generate", "screen", out, "--size", "yeast", "--samples", 20000000, is_nice=False,

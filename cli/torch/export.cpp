@@ -14,8 +14,7 @@ void run(const ExportCall& call) {
   stop_on_signals();
   TerminalProgress progress;
   const ExportResult result =
-      export_embeddings(Run::open(call.run), request, progress,
-                        [](const std::string& words) { fmt::print(stderr, "note: {}\n", words); });
+      export_embeddings(Run::open(call.run), request, progress, print_note);
   fmt::print("{}: {} genes and {} samples, width {}, from checkpoint {}\n", request.out.string(),
              with_commas(result.genes), with_commas(result.samples), result.width,
              result.checkpoint);

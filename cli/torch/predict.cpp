@@ -16,9 +16,7 @@ void run(const PredictCall& call) {
   const PredictRequest& request = call.request;
   stop_on_signals();
   TerminalProgress progress;
-  const PredictResult result =
-      predict(Run::open(call.run), request, progress,
-              [](const std::string& words) { fmt::print(stderr, "note: {}\n", words); });
+  const PredictResult result = predict(Run::open(call.run), request, progress, print_note);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const std::string kept = request.top > 0
                                ? fmt::format("the {} {} of ", with_commas(result.written),

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lacuna/core/printable.h"
+
 namespace lacuna::cli {
 namespace {
 
@@ -32,14 +34,14 @@ void TrainLines::clear_line() {
 
 void TrainLines::print(const std::string& line) {
   clear_line();
-  fmt::print("{}\n", line);
+  fmt::print("{}\n", printable(line));
   std::fflush(stdout);
   printed_ = Clock::now();
 }
 
 void TrainLines::note(const std::string& words) {
   clear_line();
-  fmt::print(stderr, "note: {}\n", words);
+  print_note(words);
 }
 
 void TrainLines::begin(const std::string& what) { print(what); }

@@ -5,8 +5,9 @@
 // Ours:
 //   LACUNA_ASSERT(ptr.back() == removed.size());
 //
-// An Error's message is one line that names the culprit and says what to do; the program prints it
-// after "error: " and exits with 1. A UsageError is a call that could never have worked (exit 2).
+// An Error's message is one line that names the culprit and says what to do, whatever a culprit's
+// name holds (core/printable.h); the program prints it after "error: " and exits with 1. A
+// UsageError is a call that could never have worked (exit 2).
 #pragma once
 
 #include <fmt/format.h>
@@ -15,15 +16,17 @@
 #include <string>
 #include <utility>
 
+#include "lacuna/core/printable.h"
+
 namespace lacuna {
 
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const std::string& message) : std::runtime_error(printable(message)) {}
   template <class First, class... Rest>
   Error(fmt::format_string<First, Rest...> format, First&& first, Rest&&... rest)
-      : std::runtime_error(
-            fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)) {}
+      : std::runtime_error(printable(
+            fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...))) {}
 };
 
 class UsageError : public Error {

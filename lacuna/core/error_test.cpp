@@ -17,6 +17,17 @@ TEST(Error, AMessageWithoutArgumentsIsTakenAsItIs) {
   EXPECT_ERROR(throw Error(std::string("braces {} stay")), "braces {} stay");
 }
 
+TEST(Error, AMessageIsOneBoundedLineWhateverANameHolds) {
+  const std::string name("a\0b\n\x1b[2J", 8);
+  EXPECT_EQ(error_of([&] { throw Error("no gene '{}' here; look again", name); }),
+            "no gene 'a\\x00b\\n\\x1b[2J' here; look again");
+  const std::string endless(10'000'000, 'x');
+  const std::string words =
+      error_of([&] { throw Error("no gene '{}' here; look again", endless); });
+  EXPECT_LE(words.size(), kLongestMessage);
+  EXPECT_TRUE(words.starts_with("no gene 'xxx") && words.ends_with("xxx' here; look again"));
+}
+
 TEST(Error, AUsageErrorIsAnError) { EXPECT_THROW(throw UsageError("no {}", "such"), Error); }
 
 TEST(Error, ErrnoMessageHasPathActAndReason) {

@@ -36,7 +36,7 @@ at::Tensor Dango::Sage::forward(const at::Tensor& own, const at::Tensor& neighbo
 
 Dango::Dango(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
   const Settings settings(node, "model");
-  const int64_t width = settings.count("width", 1), networks = graph.type_count();
+  const int64_t width = settings.count("width", 1, kMostWidth), networks = graph.type_count();
   zero_weight_ = settings.number("zero_weight", 0);
   ramp_epochs_ = settings.count("ramp_epochs", 1);
   table_ = register_parameter("table", at::randn({graph.genes(), width}) * 0.02);

@@ -19,7 +19,7 @@ const bool known = add_model<GeneMlp>("mlp", kDefaults);
 
 GeneMlp::GeneMlp(YAML::Node node, const GeneGraph& graph, int64_t label_count) {
   const Settings settings(node, "model");
-  const int64_t width = settings.count("width", 1);
+  const int64_t width = settings.count("width", 1, kMostWidth);
   dropout_ = settings.number("dropout", 0, 1);
   table_ = register_parameter("table", at::randn({graph.genes(), width}) * 0.1);
   first_ = register_module("first", std::make_shared<Dense>(width, width));

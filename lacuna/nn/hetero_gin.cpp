@@ -28,13 +28,13 @@ const bool known = add_model<HeteroGin>("hetero_gin", kDefaults);
 
 HeteroGin::HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
   const Settings settings(node, "model");
-  width_ = settings.count("width", 2);
+  width_ = settings.count("width", 2, kMostWidth);
   dropout_ = settings.number("dropout", 0, 1);
   savings_ = settings.flag("savings");
   norm_kind_ = norm_kind_from_name(settings.choice("norm", {"layer", "batch_graph"}));
   output_ = output_from_name(settings.choice("output", {"average", "gate", "global", "local"}));
   add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
-  add_layers(settings.count("layers", 1),
+  add_layers(settings.count("layers", 1, 1000),
              settings.choice("merge", {"sum", "mean", "attention", "pairwise"}),
              settings.flag("metabolism"));
   add_heads(label_count);

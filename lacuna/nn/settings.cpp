@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "lacuna/core/error.h"
@@ -48,6 +49,9 @@ void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where
     throw Error("{} must hold keys and values", where.empty() ? "the config" : "'" + where + "'");
   std::set<std::string> seen;
   for (const auto& entry : given) {
+    if (!entry.first.IsScalar())
+      throw Error("line {}: a key{} must be a word", entry.first.Mark().line + 1,
+                  where.empty() ? "" : " of '" + where + "'");
     const auto key = entry.first.as<std::string>();
     const std::string full = joined(where, key);
     if (!seen.insert(key).second)
@@ -74,12 +78,18 @@ void complete(YAML::Node given, const char* defaults, const std::string& where) 
 }
 
 template <class T>
-T Settings::read(const char* key, const char* wanted) const {
+T Settings::read(const char* key, const std::string& wanted) const {
   try {
     return node_[key].as<T>();
   } catch (const YAML::Exception&) {
-    throw Error("setting '{}' must be {}", full(key), wanted);
+    throw Error("setting '{}' must be {}, not {}", full(key), wanted, as_written(key));
   }
+}
+
+std::string Settings::as_written(const char* key) const {
+  const YAML::Node node = node_[key];
+  if (node.IsScalar()) return "'" + node.Scalar() + "'";
+  return node.IsMap() ? "a map" : node.IsSequence() ? "a list" : "empty";
 }
 
 std::string Settings::text(const char* key) const {
@@ -93,16 +103,20 @@ std::vector<std::string> Settings::list(const char* key) const {
   return read<std::vector<std::string>>(key, "a list, such as [a, b]");
 }
 
-int64_t Settings::count(const char* key, int64_t least) const {
-  const auto value = read<int64_t>(key, "a whole number");
+int64_t Settings::count(const char* key, int64_t least, int64_t most) const {
+  const auto value = read<int64_t>(key, fmt::format("a whole number from {} to {}", least, most));
   if (value < least)
     throw Error("setting '{}' is {}, but must be at least {}", full(key), value, least);
+  if (value > most)
+    throw Error("setting '{}' is {}, but must be at most {}", full(key), value, most);
   return value;
 }
 
 double Settings::number(const char* key, double least, double most) const {
   const auto value = read<double>(key, "a number");
-  if (!(value >= least))
+  if (!std::isfinite(value))
+    throw Error("setting '{}' is {}, but must be a finite number", full(key), as_written(key));
+  if (value < least)
     throw Error("setting '{}' is {}, but must be at least {}", full(key), value, least);
   if (value > most)
     throw Error("setting '{}' is {}, but must be at most {}", full(key), value, most);

@@ -21,7 +21,12 @@ void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where
 // `given` but not there.
 void complete(YAML::Node given, const char* defaults, const std::string& where);
 
-// A map whose keys are all there. `where` is its own name, for messages.
+// A count is never larger unless somebody says so: two of them can be multiplied.
+constexpr int64_t kMostCount = 1'000'000'000;
+constexpr int64_t kMostWidth = 100'000;  // of a model: numbers a node
+
+// A map whose keys are all there. `where` is its own name, for messages. Every value that cannot be
+// is an Error with the key, the value as it was written, and what is possible.
 class Settings {
  public:
   Settings(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {}
@@ -29,15 +34,17 @@ class Settings {
   std::string text(const char* key) const;
   bool flag(const char* key) const;
   std::vector<std::string> list(const char* key) const;
-  int64_t count(const char* key, int64_t least) const;
+  int64_t count(const char* key, int64_t least, int64_t most = kMostCount) const;
+  // Finite.
   double number(const char* key, double least,
                 double most = std::numeric_limits<double>::infinity()) const;
   std::string choice(const char* key, const std::vector<std::string>& choices) const;
 
  private:
   std::string full(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
+  std::string as_written(const char* key) const;
   template <class T>
-  T read(const char* key, const char* wanted) const;
+  T read(const char* key, const std::string& wanted) const;
 
   YAML::Node node_;
   std::string where_;

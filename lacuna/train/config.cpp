@@ -1,11 +1,14 @@
 #include "lacuna/train/config.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/nn/model_settings.h"
 #include "lacuna/nn/settings.h"
+#include "lacuna/nn/yaml_text.h"
 #include "lacuna/screen/samples.h"
 
 namespace lacuna {
@@ -55,9 +58,9 @@ YAML::Node tree_of(const std::string& setting) {
     throw UsageError("--set {}: key '{}' has an empty part; write it as in train.lr", setting, key);
   YAML::Node tree;
   try {
-    tree = YAML::Load(setting.substr(equals + 1));
-  } catch (const YAML::Exception& error) {
-    throw UsageError("--set {}: {}", setting, error.msg);
+    tree = load_yaml(setting.substr(equals + 1), "--set " + setting);
+  } catch (const Error& error) {
+    throw UsageError("{}", error.what());
   }
   for (size_t end = key.size(); end != std::string::npos;) {
     const size_t dot = key.rfind('.', end - 1);
@@ -86,8 +89,8 @@ TrainOptions read_train(const Settings& s) {
   t.weight_column = s.text("weight_column");
   t.precision = s.choice("precision", {"f32", "bf16"});
   t.device = s.choice("device", {"auto", "cpu", "cuda"});
-  t.seed = uint64_t(s.count("seed", 0));
-  t.threads = s.count("threads", 0);
+  t.seed = uint64_t(s.count("seed", 0, std::numeric_limits<int64_t>::max()));
+  t.threads = s.count("threads", 0, 1024);
   t.log_every = s.count("log_every", 1);
   t.checkpoint_minutes = s.number("checkpoint_minutes", 0);
   return t;
@@ -107,7 +110,7 @@ Config resolve(const YAML::Node& tree) {
   config.model = tree["model"];
   config.train = read_train(Settings(tree["train"], "train"));
   config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),
-                     evaluate.count("bootstrap", 0)};
+                     evaluate.count("bootstrap", 0, 1'000'000)};
   std::set<Part> parts;
   for (const std::string& part : config.evaluate.parts)
     if (!parts.insert(part_from_name(part)).second)
@@ -137,6 +140,15 @@ Config resolve_with(const YAML::Node& base, const std::vector<std::string>& sett
   }
 }
 
+// `where` names the text in messages.
+Config parse_named(const std::string& text, const std::string& where,
+                   const std::vector<std::string>& settings) {
+  YAML::Node tree = YAML::Load(kDefaults);
+  const YAML::Node given = load_yaml(text, where);
+  if (!given.IsNull()) lay_over(tree, given, "", "model");
+  return resolve_with(tree, settings);
+}
+
 // The last one that settings name; empty where none does.
 std::string model_named(const std::vector<std::string>& settings) {
   std::string name;
@@ -157,10 +169,7 @@ bool is_model(const std::string& name) {
 const char* default_config() { return kDefaults; }
 
 Config parse_config(const std::string& text, const std::vector<std::string>& settings) {
-  YAML::Node tree = YAML::Load(kDefaults);
-  const YAML::Node given = YAML::Load(text);
-  if (!given.IsNull()) lay_over(tree, given, "", "model");
-  return resolve_with(tree, settings);
+  return parse_named(text, "the config", settings);
 }
 
 Config vary_config(const Config& config, const std::vector<std::string>& settings,
@@ -180,11 +189,7 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
 }
 
 Config read_config(const fs::path& path, const std::vector<std::string>& settings) {
-  try {
-    return parse_config(read_text(path), settings);
-  } catch (const YAML::ParserException& error) {
-    throw Error("{}: line {}: {}", path.string(), error.mark.line + 1, error.msg);
-  }
+  return parse_named(read_sealed_yaml(path), path.string(), settings);
 }
 
 void make_paths_absolute(Config& config) {

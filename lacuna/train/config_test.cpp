@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -141,6 +144,81 @@ TEST(Config, WrongValuesNameTheKey) {
   for (const char* key : {".lr", "train.", "train..lr", "."})
     EXPECT_NE(wrong(std::string(key) + "=3").find(fmt::format("key '{}'", key)), std::string::npos);
   EXPECT_NE(wrong("train.lr=[1").find("train.lr=[1"), std::string::npos);
+}
+
+// Every whole number and what it may be at least; in a file and on top of it.
+TEST(Config, WholeNumbersHaveBounds) {
+  const std::map<std::string, int> least = {{"train.epochs", 1},       {"train.batch", 1},
+                                            {"train.warmup_steps", 0}, {"train.restart_epochs", 1},
+                                            {"train.accumulate", 1},   {"train.patience", 0},
+                                            {"train.threads", 0},      {"train.log_every", 1},
+                                            {"evaluate.bootstrap", 0}, {"train.seed", 0}};
+  const auto wrong = [](const std::string& key, const std::string& value) {
+    const std::string on_top = error_of([&] { parse("", {key + "=" + value}); });
+    const size_t dot = key.find('.');
+    const std::string text = key.substr(0, dot) + ": {" + key.substr(dot + 1) + ": " + value + "}";
+    EXPECT_EQ(error_of([&] { parse(text); }), on_top);
+    return on_top;
+  };
+  for (const auto& [key, lowest] : least) {
+    for (const char* value : {"-1", "9223372036854775808", "1e30", ".nan", "nan", ".inf", "2.5",
+                              "18446744073709551616", "[1]", "x"}) {
+      const std::string said = wrong(key, value);
+      EXPECT_NE(said.find("setting '" + key + "'"), std::string::npos) << said;
+      EXPECT_TRUE(*value == '[' || said.find(value) != std::string::npos) << said;
+    }
+    EXPECT_NE(wrong(key, "").find("not empty"), std::string::npos) << key;
+    EXPECT_TRUE(lowest == 0 ||
+                wrong(key, "0").find("is 0, but must be at least 1") != std::string::npos);
+    if (key == "train.seed") continue;  // any number is as good as another
+    for (const char* value : {"2147483648", "4611686018427387904"})
+      EXPECT_NE(wrong(key, value).find(fmt::format("is {}, but must be at most 1", value)),
+                std::string::npos);
+  }
+  EXPECT_EQ(wrong("train.threads", "2147483648"),
+            "setting 'train.threads' is 2147483648, but must be at most 1024");
+  EXPECT_EQ(parse("", {"train.seed=9223372036854775807"}).train.seed, 9223372036854775807u);
+}
+
+TEST(Config, NumbersAreFiniteAndNotNegative) {
+  for (const std::string key : {"train.lr", "train.weight_decay", "train.restart_factor",
+                                "train.clip", "train.checkpoint_minutes"})
+    for (const std::string value : {"-1", ".nan", ".inf", "-.inf", "1e999", "nan", "", "[1]"}) {
+      const std::string said = error_of([&] { parse("", {key + "=" + value}); });
+      EXPECT_NE(said.find("setting '" + key + "'"), std::string::npos) << value << ": " << said;
+    }
+  EXPECT_ERROR(parse("", {"train.lr=.inf"}), "'train.lr' is '.inf', but must be a finite number");
+}
+
+TEST(Config, WhatAFileHidesOrOverdoesIsRefused) {
+  const TemporaryDirectory temporary;
+  const auto read = [&](const std::string& text) {
+    write_file(temporary / "c.yaml", text);
+    return read_config(temporary / "c.yaml", {});
+  };
+  EXPECT_ERROR(read("screen: s\n---\ntrain: {lr: 9}\n"), "c.yaml: line 2: a second document");
+  EXPECT_ERROR(read("screen: s\nlabels: " + std::string(100'000, '[')), "nested deeper than 20");
+  EXPECT_ERROR(read("screen: &a s\nsplit: *a\n"), "c.yaml: line 2: ");
+  EXPECT_ERROR(read("screen: " + std::string(2'000'000, 's')), "c.yaml has 2000008 bytes");
+  EXPECT_ERROR(read("screen: s\n? [a]\n: 3\n"), "line 2: a key must be a word");
+  EXPECT_ERROR(parse("", {"labels=" + std::string(100'000, '[')}), "nested deeper than 20");
+}
+
+// What a run keeps is sealed; with the checksum deleted it is a config like any other.
+TEST(Config, AChangedConfigOfARunIsRefused) {
+  const TemporaryDirectory temporary;
+  const fs::path path = temporary / "config.yaml";
+  const std::string text = "screen: s\ntrain: {lr: 0.5}\n";
+  write_file(path, sealed_yaml(text));
+  EXPECT_EQ(read_config(path, {}).train.lr, 0.5);
+  std::string changed = sealed_yaml(text);
+  changed[changed.find("0.5")] = '7';
+  write_file(path, changed);
+  EXPECT_ERROR(read_config(path, {}), "config.yaml is damaged: its bytes have changed");
+  write_file(path, sealed_yaml(text).substr(0, sealed_yaml(text).find("train")));
+  EXPECT_ERROR(read_config(path, {}), "config.yaml is damaged");
+  write_file(path, changed.substr(changed.find('\n') + 1));
+  EXPECT_EQ(read_config(path, {}).train.lr, 7.5);
 }
 
 TEST(Config, AFileThatIsNotYamlIsNamedWithItsLine) {

@@ -17,6 +17,7 @@
 #include "cli/torch_commands.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/plan/measure_ladder.h"
 #include "lacuna/report/sections.h"
 
@@ -228,7 +229,7 @@ void run(Arguments arguments) {
   }
   for (const char* way : {"lmdb masks", "lmdb positions"}) print_comparison(ladder, "disk:u8", way);
   for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
-  if (!arguments.json.empty()) write_text_atomically(arguments.json, ladder.dump(2) + "\n");
+  if (!arguments.json.empty()) write_sealed_json(arguments.json, ladder);
   if (!arguments.svg.empty())
     write_text_atomically(arguments.svg, report::ladder_picture(report::ladder_from_json(ladder)));
 }

@@ -1,6 +1,7 @@
 // lacuna info RUN: what a run is and how far it came.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "cli/info.h"
 #include "cli/terminal.h"
+#include "lacuna/core/error.h"
 #include "lacuna/report/run_files.h"
 #include "lacuna/report/sections.h"
 
@@ -50,8 +52,10 @@ std::string state_of(const Run& run) {
 std::string state_words(const Run& run) {
   const std::string state = state_of(run), epochs = run.setting("train.epochs");
   std::string words =
-      fmt::format("{}; {}{} epochs, {} steps", state, epochs_done(run),
-                  epochs.empty() ? "" : " of " + epochs, with_commas(steps_done(run)));
+      run.is_damaged("metrics.jsonl")
+          ? state + "; how far it came is not known"
+          : fmt::format("{}; {}{} epochs, {} steps", state, epochs_done(run),
+                        epochs.empty() ? "" : " of " + epochs, with_commas(steps_done(run)));
   if (!run.message.empty()) words += "; it said: " + run.message;
   if (state == "stopped" || state == "killed" || state == "failed")
     words += fmt::format("; `lacuna train --resume --out {}` goes on", run.path.string());
@@ -82,6 +86,7 @@ const EpochLine* best_epoch(const Run& run) {
 
 std::string evaluation_words(const Run& run) {
   const report::PartEvaluation* part = run.main_part();
+  if (run.is_damaged("evaluation.json")) return "damaged";
   if (!part) return "not evaluated";
   const auto pearson = [](double value) {
     return std::isfinite(value) ? fmt::format("{:.3f}", value) : std::string("not defined");
@@ -95,6 +100,12 @@ std::string evaluation_words(const Run& run) {
                            pearson(baseline->metrics.pearson.value));
   }
   return words;
+}
+
+std::vector<std::string> damaged_files(const Run& run) {
+  std::vector<std::string> names;
+  for (const report::Damage& damage : run.damaged) names.push_back(damage.file);
+  return names;
 }
 
 // Bytes by name, of folders with all that lies in them.
@@ -114,6 +125,7 @@ std::string text_of(const Run& run) {
   const auto add = [&](const char* what, const std::string& words) {
     if (!words.empty()) rows.push_back({what, words});
   };
+  for (const report::Damage& damage : run.damaged) add("damaged", damage.message);
   add("state", state_words(run));
   add("screen",
       fmt::format("{}{}", run.screen_path,
@@ -124,7 +136,7 @@ std::string text_of(const Run& run) {
   add("graph", run.is_shuffled() ? "shuffled" : "");
   add("model",
       fmt::format(
-          "{}{}", run.setting("model.name"),
+          "{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
           run.parameters > 0 ? fmt::format(", {} parameters", with_commas(run.parameters)) : ""));
   if (const EpochLine* best = best_epoch(run))
     add("best",
@@ -139,6 +151,9 @@ std::string text_of(const Run& run) {
                       : fmt::format("lacuna {}, torch {}", run.lacuna_version, run.torch_version));
   add("made by", run.command);
   for (const std::string& note : run.notes) add("note", note);
+  if (!run.unchecked.empty())
+    add("not checked",
+        fmt::format("{}: written before files carried checksums", fmt::join(run.unchecked, ", ")));
   Table files = {{"file", "bytes"}};
   for (const auto& [name, bytes] : files_of(run.path)) files.push_back({name, format_bytes(bytes)});
   return fmt::format("{}: a run\n{}\n{}", run.path.string(), format_table(rows),
@@ -167,17 +182,20 @@ Json json_of(const Run& run) {
   if (const EpochLine* best = best_epoch(run))
     json["best"] = {{"epoch", best->epoch}, {"validation_pearson", mean_pearson(*best)}};
   for (const auto& [name, bytes] : files_of(run.path)) json["files"][name] = bytes;
+  json["damaged"] = damaged_files(run);
+  json["not_checked"] = run.unchecked;
   return json;
 }
 
 }  // namespace
 
 void print_run_info(const fs::path& path, bool json) {
-  const Run run = report::read_run(path);
+  const Run run = report::inspect_run(path);
   if (json)
     fmt::print("{}\n", json_of(run).dump(2));
   else
     fmt::print("{}", text_of(run));
+  if (!run.damaged.empty()) throw Error(report::damage_words(run));
 }
 
 }  // namespace lacuna::cli

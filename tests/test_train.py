@@ -175,8 +175,26 @@ def test_the_config_of_a_run_repeats_it(folder, reference):
 def test_help_lists_every_setting(reference):
     text = succeed("train", "--help")
     for line in (reference / "config.yaml").read_text().splitlines():
-        assert f"  {line.split(':')[0].strip()}:" in text, line
+        assert line.startswith("#") or f"  {line.split(':')[0].strip()}:" in text, line
     assert "zero_weight: 0.1" in text  # of another model
+
+
+def test_a_damaged_file_of_a_run_is_named(reference, tmp_path):
+    """By everything that reads it; the middle byte of each file is changed."""
+    run = tmp_path / "run"
+    readers = {"info": ["info", run], "report": ["report", run, "--out", tmp_path / "report.html"],
+               "evaluate": ["evaluate", run], "resume": ["train", "--resume", "--out", run],
+               "again": ["train", run / "config.yaml", "--out", tmp_path / "again"]}
+    for name, who in [("run.json", "info report evaluate resume"), ("config.yaml", "info report evaluate resume again"),
+                      ("metrics.jsonl", "info report resume")]:
+        shutil.copytree(reference, run)
+        contents = bytearray((run / name).read_bytes())
+        contents[len(contents) // 2] ^= 1
+        (run / name).write_bytes(contents)
+        for reader in who.split():
+            assert f"{run / name} is damaged" in error(1, *readers[reader]), reader
+        shutil.rmtree(run)
+    assert list(tmp_path.iterdir()) == []
 
 
 def error(code, *arguments):

@@ -28,17 +28,23 @@ size_t differences(std::string_view a, std::string_view b) {
   return count;
 }
 
-// What a text ends with: a whole seal, or one that was damaged. The bytes around the digits tell:
-// nothing else that we write ends nearly like a seal.
-Seal find_seal(std::string_view text, const Form& form) {
+// Whether it was a seal before it was damaged. The bytes around the digits tell: nothing else that
+// we write looks nearly like one.
+bool is_nearly(std::string_view found, const Form& form) {
   constexpr size_t kNearly = 8;  // bytes of the form that may be damaged
+  if (found.size() != form.size()) return false;
+  return differences(found.substr(0, form.begin.size()), form.begin) +
+             differences(found.substr(form.begin.size() + 16), form.end) <=
+         kNearly;
+}
+
+// What a text ends with.
+Seal find_seal(std::string_view text, const Form& form) {
   if (text.size() < form.size()) return Seal::none;
   const std::string_view before = text.substr(0, text.size() - form.size());
   const std::string_view found = text.substr(before.size());
   if (found == seal(before, form)) return Seal::intact;
-  const size_t differing = differences(found.substr(0, form.begin.size()), form.begin) +
-                           differences(found.substr(form.begin.size() + 16), form.end);
-  return differing <= kNearly ? Seal::broken : Seal::none;
+  return is_nearly(found, form) ? Seal::broken : Seal::none;
 }
 
 // A member that is there without being the seal at the end was moved or laid out anew.
@@ -75,29 +81,31 @@ std::string sealed_json_line(Json object) {
   return text += seal(text, kJsonLine);
 }
 
-std::string sealed_yaml(std::string text) {
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  return text += seal(text, kYaml);
-}
+std::string sealed_yaml(std::string text) { return seal(text, kYaml) + text; }
 
 Seal seal_of_json(std::string_view text) { return seal_of(text, kJson); }
 Seal seal_of_json_line(std::string_view line) { return seal_of(line, kJsonLine); }
 Seal seal_of_yaml(std::string_view text) {
-  const Seal seal = find_seal(text, kYaml);
-  if (seal != Seal::none || text.find(kYaml.begin) == text.npos) return seal;
-  return Seal::broken;  // lines were added behind it
+  const std::string_view found = text.substr(0, kYaml.size());
+  if (found == seal(text.substr(found.size()), kYaml)) return Seal::intact;
+  const bool is_moved = text.find(kYaml.begin) != text.npos;  // lines were added before it
+  const bool is_cut = !text.empty() && kYaml.begin.starts_with(text);
+  return is_moved || is_cut || is_nearly(found, kYaml) ? Seal::broken : Seal::none;
 }
 
 std::string broken_seal_words() {
-  return "its bytes have changed since lacuna wrote it (the checksum at its end is not theirs); "
+  return "its bytes have changed since lacuna wrote it (the checksum in it is not theirs); "
          "restore it or make it again, or, where the change is meant, delete the checksum";
 }
 
 SealedJson read_sealed_json(const fs::path& path) {
-  const std::string text = read_text(path);
-  Json json = parse_json(text, path.string());
+  return parse_sealed_json(read_text(path), path.string());
+}
+
+SealedJson parse_sealed_json(std::string_view text, std::string_view where) {
+  Json json = parse_json(text, where);
   const Seal seal = seal_of_json(text);
-  if (seal == Seal::broken) throw Error("{}: {}", path.string(), broken_seal_words());
+  if (seal == Seal::broken) throw Error("{}: {}", where, broken_seal_words());
   if (json.is_object()) json.erase(kMember);
   return {std::move(json), seal == Seal::intact};
 }
@@ -107,9 +115,10 @@ void write_sealed_json(const fs::path& path, const Json& object) {
 }
 
 std::string read_sealed_yaml(const fs::path& path) {
-  std::string text = read_text(path);
-  if (seal_of_yaml(text) == Seal::broken) throw Error("{}: {}", path.string(), broken_seal_words());
-  return text;
+  const std::string text = read_text(path);
+  const Seal seal = seal_of_yaml(text);
+  if (seal == Seal::broken) throw Error("{} is damaged: {}", path.string(), broken_seal_words());
+  return seal == Seal::intact ? text.substr(kYaml.size()) : text;
 }
 
 }  // namespace lacuna

@@ -7,7 +7,10 @@
 //     "checksum": "xxh3:0123456789abcdef"
 //   }
 //
-// The checksum is XXH3 of all bytes before the line (in one-line JSON: the member) that holds it.
+// The checksum is XXH3 of all bytes before the line (in one-line JSON: the member) that holds it. In
+// YAML it is the first line, and that of all bytes behind it: YAML that is cut short may still be
+// YAML, as JSON is not, and must not lose its seal with its end.
+//
 // A file written before there were seals has none: it opens, as "not checked". So does one whose
 // checksum line somebody deleted, which is how a change by hand is made on purpose. A checksum line
 // that is itself damaged counts as a broken seal, not as none.
@@ -27,7 +30,7 @@ enum class Seal { intact, none, broken };
 std::string sealed_json(Json object);
 // The same as one line of a .jsonl file, without line break.
 std::string sealed_json_line(Json object);
-// Text in which '#' begins a comment (YAML), with its seal as the last line: "# checksum xxh3:..."
+// Text in which '#' begins a comment (YAML), with its seal as the first line: "# checksum xxh3:..."
 std::string sealed_yaml(std::string text);
 
 Seal seal_of_json(std::string_view text);
@@ -44,9 +47,11 @@ struct SealedJson {
 };
 // Throws Error that names the file where it cannot be read, is not JSON, or its seal is broken.
 SealedJson read_sealed_json(const fs::path& path);
+// The same of a text; `where` names it in messages.
+SealedJson parse_sealed_json(std::string_view text, std::string_view where);
 void write_sealed_json(const fs::path& path, const Json& object);  // atomically
 
-// The text of a YAML file. Throws Error that names the file when its seal is broken.
+// The text of a YAML file without its seal. Throws Error that names the file when that is broken.
 std::string read_sealed_yaml(const fs::path& path);
 
 }  // namespace lacuna

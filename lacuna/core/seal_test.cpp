@@ -24,12 +24,12 @@ TEST(Seal, IsTheLastMemberAndTheRestIsTheObject) {
   EXPECT_EQ(seal_of_json_line(line), Seal::intact);
 }
 
-// The checksum's definition, by hand: of all bytes before the member.
-TEST(Seal, IsTheHashOfTheBytesBeforeIt) {
+// The checksum's definition, by hand: of all bytes before the member; in YAML behind the line.
+TEST(Seal, IsTheHashOfTheOtherBytes) {
   const std::string text = sealed_json({{"a", 1}});
   EXPECT_EQ(text,
             "{\n  \"a\": 1,\n  \"checksum\": \"xxh3:" + hex(hash64("{\n  \"a\": 1")) + "\"\n}\n");
-  EXPECT_EQ(sealed_yaml("a: 1"), "a: 1\n# checksum xxh3:" + hex(hash64("a: 1\n")) + "\n");
+  EXPECT_EQ(sealed_yaml("a: 1\n"), "# checksum xxh3:" + hex(hash64("a: 1\n")) + "\na: 1\n");
 }
 
 // Every bit of every byte: no flip passes as intact, or as a file that never had a seal.
@@ -51,6 +51,13 @@ TEST(Seal, EveryFlippedBitBreaksIt) {
   }
 }
 
+// Cut short, JSON is no JSON any more. YAML may be: its seal stands in front and tells.
+TEST(Seal, YamlThatIsCutShortIsBroken) {
+  const std::string text = sealed_yaml(kYamlExample);
+  for (size_t size = 1; size < text.size(); ++size)
+    ASSERT_EQ(seal_of_yaml(text.substr(0, size)), Seal::broken) << size;
+}
+
 TEST(Seal, AnOlderFileHasNone) {
   EXPECT_EQ(seal_of_json(kExample.dump(2) + "\n"), Seal::none);
   EXPECT_EQ(seal_of_json_line(kExample.dump()), Seal::none);
@@ -62,6 +69,7 @@ TEST(Seal, AnOlderFileHasNone) {
 TEST(Seal, TextLaidOutAnewOrAddedToIsBroken) {
   EXPECT_EQ(seal_of_json(Json::parse(sealed_json(kExample)).dump()), Seal::broken);
   EXPECT_EQ(seal_of_yaml(sealed_yaml(kYamlExample) + "c: 2\n"), Seal::broken);
+  EXPECT_EQ(seal_of_yaml("c: 2\n" + sealed_yaml(kYamlExample)), Seal::broken);
 }
 
 TEST(Seal, FilesAreCheckedWhenRead) {
@@ -77,9 +85,11 @@ TEST(Seal, FilesAreCheckedWhenRead) {
   write_file(path, kExample.dump(2));
   EXPECT_FALSE(read_sealed_json(path).is_checked);
   write_file(path, sealed_yaml(kYamlExample) + " ");
-  EXPECT_ERROR(read_sealed_yaml(path), "f.json: its bytes have changed");
+  EXPECT_ERROR(read_sealed_yaml(path), "f.json is damaged: its bytes have changed");
   write_file(path, sealed_yaml(kYamlExample));
-  EXPECT_NO_THROW(read_sealed_yaml(path));
+  EXPECT_EQ(read_sealed_yaml(path), kYamlExample);
+  write_file(path, kYamlExample);
+  EXPECT_EQ(read_sealed_yaml(path), kYamlExample);
 }
 
 }  // namespace

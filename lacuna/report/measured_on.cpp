@@ -80,7 +80,7 @@ std::map<std::string, std::string> settings_of(const std::string& config) {
   for (std::string line; std::getline(lines, line);) {
     while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.pop_back();
     const size_t indent = line.find_first_not_of(' ');
-    if (indent == line.npos) continue;
+    if (indent == line.npos || line[indent] == '#') continue;
     if (line.compare(indent, 2, "- ") == 0) {  // an item of the list that `last` is
       std::string& list = settings[last];
       const std::string item = unquoted(line.substr(indent + 2));

@@ -11,8 +11,8 @@
 namespace lacuna::report {
 
 // The settings of a config as a run keeps it, by their full names: "train.lr" -> "1e-3". A list
-// reads "[a, b]". Only what a run writes is understood: a setting a line, blocks by indentation, no
-// comments.
+// reads "[a, b]". Only what a run writes is understood: a setting a line, blocks by indentation,
+// comments on lines of their own.
 std::map<std::string, std::string> settings_of(const std::string& config);
 
 // Sentences for a reader: what differs, and what cannot be said because the file does not tell.

@@ -1,5 +1,7 @@
 #include "lacuna/report/run_files.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -7,6 +9,8 @@
 #include <string_view>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/core/text.h"
 #include "lacuna/report/measured_on.h"
 
@@ -22,7 +26,33 @@ void reading(const fs::path& file, const std::string& remedy, const std::functio
   }
 }
 
-Json parse_file(const fs::path& file) { return Json::parse(read_text(file)); }
+// The same for a file that a run can do without: damage is listed, and `leave_out` called.
+void trying(Run& run, const fs::path& file, const std::string& remedy,
+            const std::function<void()>& read, const std::function<void()>& leave_out) {
+  try {
+    reading(file, remedy, read);
+  } catch (const Error& error) {
+    leave_out();
+    run.damaged.push_back({file.filename().string(), error.what()});
+  }
+}
+
+Json parse_file(const fs::path& file) {
+  return parse_sealed_json(read_text(file), file.string() + " is damaged").json;
+}
+
+// Files that Lacuna seals today, and older ones did not.
+void list_unchecked(Run& run) {
+  for (const char* name :
+       {"run.json", "config.yaml", "evaluation.json", "profile.json", "ladder.json"}) {
+    const fs::path file = run.path / name;
+    if (!fs::exists(file) || run.is_damaged(name)) continue;
+    const std::string text = read_text(file);
+    const bool is_yaml = file.extension() == ".yaml";
+    if ((is_yaml ? seal_of_yaml(text) : seal_of_json(text)) == Seal::none)
+      run.unchecked.push_back(name);
+  }
+}
 
 double number_of(const Json& json, const char* key) {
   if (!json.contains(key) || json.at(key).is_null()) return kNotDefined;
@@ -109,13 +139,36 @@ void add_metrics_line(const Json& json, Run& run) {
   }
 }
 
+// Throws Error, or Json::exception, where a line is damaged.
+Json read_metrics_line(std::string_view line) {
+  if (seal_of_json_line(line) == Seal::broken) throw Error("{}", broken_seal_words());
+  return parse_json(line, "");
+}
+
+// Lines that were lost at the end leave whole ones: a run that has ended names its last.
+void check_metrics_end(const fs::path& file, const std::string& text, const Run& run) {
+  if (run.metrics_end.empty()) return;
+  const std::string_view lines = std::string_view(text).substr(0, text.find_last_not_of('\n') + 1);
+  const size_t before = lines.rfind('\n');
+  const std::string_view last = before == lines.npos ? lines : lines.substr(before + 1);
+  if (hex(hash64(last)) != run.metrics_end)
+    throw Error(
+        "{} is damaged: its last line is not the one that run.json names; restore it, or delete it "
+        "to do without what was logged",
+        file.string());
+}
+
 void read_metrics_file(const fs::path& file, Run& run) {
   if (!fs::exists(file)) {
-    run.notes.push_back("There is no metrics.jsonl: no step was logged.");
+    run.notes.push_back(run.metrics_end.empty()
+                            ? "There is no metrics.jsonl: no step was logged."
+                            : "There is no metrics.jsonl any more: what was logged is lost.");
     return;
   }
   const std::string text = read_text(file);
+  check_metrics_end(file, text, run);
   uint64_t number = 0;
+  bool is_sealed = true;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
@@ -123,9 +176,10 @@ void read_metrics_file(const fs::path& file, Run& run) {
     begin = end + 1;
     ++number;
     if (line.empty()) continue;
+    is_sealed = is_sealed && seal_of_json_line(line) != Seal::none;
     try {
-      add_metrics_line(Json::parse(line), run);
-    } catch (const Json::exception&) {
+      add_metrics_line(read_metrics_line(line), run);
+    } catch (const std::exception&) {  // of JSON, or ours
       if (!is_last)
         throw Error("line {} of {} is damaged; delete that line to report on the others", number,
                     file.string());
@@ -135,9 +189,18 @@ void read_metrics_file(const fs::path& file, Run& run) {
                       number));
     }
   }
+  if (!is_sealed) run.unchecked.push_back("metrics.jsonl");
 }
 
 // ---- the other files
+
+std::string read_run_config(const fs::path& file) {
+  std::string text = read_sealed_yaml(file);
+  if (text.empty())
+    throw Error("{} is damaged: it is empty; restore it, or delete it to do without",
+                file.string());
+  return text;
+}
 
 void read_run_json(const fs::path& file, Run& run) {
   const Json json = parse_file(file);
@@ -150,6 +213,7 @@ void read_run_json(const fs::path& file, Run& run) {
   run.device = text_of(json, "device");
   run.started = text_of(json, "started");
   run.ended = text_of(json, "ended");
+  run.metrics_end = text_of(json, "metrics_end");
   run.parameters = count_of(json, "parameters");
   run.screen_path = screen_path_of(json);
   run.screen_fingerprint = screen_fingerprint_of(json);
@@ -336,6 +400,11 @@ std::string Evaluation::interval_words() const {
                               : "bootstrap interval";
 }
 
+bool Run::is_damaged(std::string_view file) const {
+  return std::any_of(damaged.begin(), damaged.end(),
+                     [&](const Damage& damage) { return damage.file == file; });
+}
+
 std::string Run::setting(const std::string& key) const {
   const auto settings = settings_of(config);
   const auto found = settings.find(key);
@@ -372,7 +441,7 @@ const PartEvaluation* Run::main_part() const {
   return evaluation && !evaluation->parts.empty() ? &evaluation->parts[0] : nullptr;
 }
 
-Run read_run(const fs::path& path) {
+Run inspect_run(const fs::path& path) {
   const fs::path run_json = path / "run.json";
   if (!fs::is_directory(path))
     throw Error("{} is not a directory; give the folder that `lacuna train --out` wrote",
@@ -383,25 +452,55 @@ Run read_run(const fs::path& path) {
   Run run;
   run.path = path;
   run.name = last_name(path);
-  const std::string again =
-      fmt::format("run `lacuna evaluate {}` again", shell_word(path.string()));
   reading(run_json, "train again", [&] { read_run_json(run_json, run); });
-  if (fs::exists(path / "config.yaml"))
-    run.config = read_text(path / "config.yaml");
+  if (const fs::path file = path / "config.yaml"; fs::exists(file))
+    trying(
+        run, file, "", [&] { run.config = read_run_config(file); }, [] {});
   else
     run.notes.push_back("There is no config.yaml.");
   if (run.screen_path.empty()) run.screen_path = run.setting("screen");
-  read_metrics_file(path / "metrics.jsonl", run);
-  if (const fs::path file = path / "evaluation.json"; fs::exists(file))
-    reading(file, again, [&] { run.evaluation = read_evaluation(file); });
-  if (run.evaluation)
+  const fs::path metrics = path / "metrics.jsonl";
+  trying(
+      run, metrics, "", [&] { read_metrics_file(metrics, run); },
+      [&] {
+        run.steps.clear();
+        run.epochs.clear();
+      });
+  const fs::path evaluation = path / "evaluation.json";
+  const auto read_results = [&] {
+    if (!fs::exists(evaluation)) return;
+    run.evaluation = read_evaluation(evaluation);
     run.predictions = read_all_predictions(path / "predictions", run.evaluation->parts);
+  };
+  trying(run, evaluation, fmt::format("run `lacuna evaluate {}` again", shell_word(path.string())),
+         read_results, [&] {
+           run.evaluation.reset();
+           run.predictions.clear();
+         });
   if (const fs::path file = path / "profile.json"; fs::exists(file))
-    reading(file, "run `lacuna profile` again, or remove it",
-            [&] { run.profile = read_profile(file); });
+    trying(
+        run, file, "run `lacuna profile` again, or remove it",
+        [&] { run.profile = read_profile(file); }, [] {});
   if (const fs::path file = path / "ladder.json"; fs::exists(file))
-    reading(file, "run `lacuna bench ladder` again, or remove it",
-            [&] { run.ladder = read_ladder(file); });
+    trying(
+        run, file, "run `lacuna bench ladder` again, or remove it",
+        [&] { run.ladder = read_ladder(file); }, [] {});
+  list_unchecked(run);
+  return run;
+}
+
+std::string damage_words(const Run& run) {
+  std::vector<std::string> others;
+  for (const Damage& damage : run.damaged) others.push_back(damage.file);
+  others.erase(others.begin());
+  const std::string& first = run.damaged.at(0).message;
+  return others.empty() ? first
+                        : fmt::format("{}; damaged, too: {}", first, fmt::join(others, ", "));
+}
+
+Run read_run(const fs::path& path) {
+  Run run = inspect_run(path);
+  if (!run.damaged.empty()) throw Error(damage_words(run));
   return run;
 }
 

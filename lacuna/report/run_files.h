@@ -1,9 +1,10 @@
 // A run directory, read for the report (docs/report.md names the files).
 //
 // Only run.json must be there: what else a run lacks (it was stopped, it has no validation, it was
-// not evaluated yet) is empty here. What is there must be right: a damaged file is an Error that
-// names it and says what to do. The one exception is the last line of metrics.jsonl, which a crash
-// may tear; it is left out, and `notes` says so.
+// not evaluated yet) is empty here. What is there must be right, and what its checksum says
+// (core/seal.h; older files have none): a damaged file is an Error that names it and says what to
+// do. The one exception is the last line of metrics.jsonl, which a crash may tear; it is left out,
+// and `notes` says so.
 //
 // A metric that is not defined (null in the files) is NaN.
 #pragma once
@@ -12,6 +13,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lacuna/core/array.h"
@@ -122,11 +124,17 @@ Ladder ladder_from_json(const Json& json);
 
 // ---- all of a run
 
+struct Damage {
+  std::string file;     // "metrics.jsonl"
+  std::string message;  // names the file with its path, and the remedy
+};
+
 struct Run {
   fs::path path;
   std::string name;  // the last part of the path; longer where several runs would share it
 
   // run.json
+  std::string metrics_end;  // XXH3 of the last line of metrics.jsonl; empty: not said
   std::string status, message, command, lacuna_version, torch_version, device, started, ended;
   std::string screen_path;  // from config.yaml where run.json does not say
   Fingerprint screen_fingerprint;
@@ -140,9 +148,12 @@ struct Run {
   std::vector<Predictions> predictions;
   std::optional<Profile> profile;
   std::optional<Ladder> ladder;
-  std::vector<std::string> notes;  // what a reader of the report should know about the files
+  std::vector<std::string> notes;      // what a reader of the report should know about the files
+  std::vector<std::string> unchecked;  // names of files without a checksum: an older Lacuna's
+  std::vector<Damage> damaged;         // inspect_run(): empty elsewhere
 
   bool is_finished() const { return status == "finished"; }
+  bool is_damaged(std::string_view file) const;
   // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is
   // none.
   std::string setting(const std::string& key) const;
@@ -158,6 +169,11 @@ struct Run {
 };
 
 Run read_run(const fs::path& path);
+// The same, but what is damaged is left out, as if it were not there, and listed in `damaged`;
+// only a damaged run.json is an Error.
+Run inspect_run(const fs::path& path);
+// What an error says of `damaged`: the first one's message, and the names of the others.
+std::string damage_words(const Run& run);
 // All of them, with names that tell them apart. A folder that is no run but holds runs (what
 // `lacuna compare` writes) stands for these, in the order of their names. Throws Error when two
 // paths are the same run.

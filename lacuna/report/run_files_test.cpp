@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "lacuna/core/hash.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/store/npy.h"
 
@@ -157,6 +159,76 @@ TEST(RunFiles, ADamagedFileIsNamedWithTheRemedy) {
     EXPECT_ERROR(read_run(path), damaged.words);
     if (!was_there) fs::remove(path / damaged.file);
   }
+}
+
+// A run as Lacuna writes it today: every file sealed.
+fs::path write_sealed_run(const fs::path& path) {
+  write_run(path);
+  const std::string line = sealed_json_line(Json::parse(kStep));
+  write_file(path / "metrics.jsonl", line + "\n" + line + "\n");
+  Json info = Json::parse(kRun);
+  info["metrics_end"] = hex(hash64(line));
+  write_sealed_json(path / "run.json", info);
+  write_file(path / "config.yaml", sealed_yaml("screen: demo\nsplit: pair\n"));
+  write_sealed_json(path / "evaluation.json",
+                    {{"format", "lacuna.evaluation"},
+                     {"version", 1},
+                     {"parts", {{"test", {{"labels", Json::object()}}}}}});
+  write_sealed_json(path / "profile.json",
+                    {{"format", "lacuna.profile"}, {"version", 1}, {"device", "cpu"}});
+  write_sealed_json(path / "ladder.json",
+                    {{"format", "lacuna.ladder"}, {"version", 1}, {"rungs", Json::array()}});
+  return path;
+}
+
+const std::vector<std::string> kSealed = {"run.json",        "config.yaml",  "metrics.jsonl",
+                                          "evaluation.json", "profile.json", "ladder.json"};
+
+TEST(RunFiles, EveryFlippedByteIsToldByTheFilesName) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_sealed_run(folder / "run");
+  EXPECT_THAT(read_run(path).unchecked, IsEmpty());
+  EXPECT_EQ(read_run(path).setting("split"), "pair");
+  EXPECT_EQ(read_run(path).config, "screen: demo\nsplit: pair\n");
+  for (const std::string& name : kSealed) {
+    const std::string whole = read_text(path / name);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      if (name == "metrics.jsonl" && i + 1 == whole.size()) continue;  // a line is whole without it
+      std::string text = whole;
+      text[i] = char(text[i] ^ 1);
+      write_file(path / name, text);
+      EXPECT_ERROR(read_run(path), name);
+    }
+    for (size_t size = 0; size + 1 < whole.size(); ++size) {
+      write_file(path / name, whole.substr(0, size));
+      EXPECT_ERROR(read_run(path), name);
+    }
+    write_file(path / name, whole);
+  }
+}
+
+TEST(RunFiles, WhatIsDamagedIsLeftOutAndListed) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_sealed_run(folder / "run");
+  for (const char* name : {"config.yaml", "metrics.jsonl", "evaluation.json", "profile.json"}) {
+    std::string text = read_text(path / name);
+    text[text.size() / 2] = char(text[text.size() / 2] ^ 1);
+    write_file(path / name, text);
+  }
+  const auto run = inspect_run(path);
+  EXPECT_TRUE(run.config.empty() && run.steps.empty());
+  EXPECT_FALSE(run.evaluation || run.profile);
+  EXPECT_TRUE(run.ladder.has_value());
+  ASSERT_EQ(run.damaged.size(), 4u);
+  EXPECT_EQ(run.damaged[3].file, "profile.json");
+  EXPECT_THAT(run.damaged[3].message, HasSubstr((path / "profile.json").string() + " is damaged"));
+  EXPECT_ERROR(read_run(path), "damaged, too: metrics.jsonl, evaluation.json, profile.json");
+}
+
+TEST(RunFiles, OlderFilesAreNotChecked) {
+  const TemporaryDirectory folder;
+  EXPECT_THAT(read_run(write_run(folder / "run")).unchecked,
+              ElementsAre("metrics.jsonl", "run.json", "config.yaml"));
 }
 
 TEST(RunFiles, RunsOfOneNameAreToldApart) {

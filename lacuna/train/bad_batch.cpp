@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 
 namespace lacuna {
 
@@ -24,7 +25,7 @@ void throw_bad_batch(const Session& session, const fs::path& run, uint64_t step,
     for (const uint32_t gene : genes) names.push_back(session.screen.graph().genes().names[gene]);
     details["removed"].push_back(names);
   }
-  write_text_atomically(file, details.dump(2) + "\n");
+  write_sealed_json(file, details);
   throw Error(
       "the loss is not finite at step {} (epoch {}), samples {}{}; the batch is saved in {}; try "
       "a smaller train.lr, train.clip, or train.precision=f32, or look at these samples' labels",

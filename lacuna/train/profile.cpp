@@ -13,6 +13,7 @@
 #include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/core/threads.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/train/auto_batch.h"
@@ -260,7 +261,7 @@ Json to_json(const StepProfile& profile) {
 
 void write_profile(const fs::path& directory, const StepProfile& profile) {
   fs::create_directories(directory);
-  write_text_atomically(directory / "profile.json", to_json(profile).dump(2) + "\n");
+  write_sealed_json(directory / "profile.json", to_json(profile));
   write_text_atomically(directory / "trace.json", profile.trace.dump() + "\n");
 }
 

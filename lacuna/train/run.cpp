@@ -6,8 +6,12 @@
 
 #include <cerrno>
 #include <fstream>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 
 namespace lacuna {
 namespace {
@@ -35,6 +39,59 @@ std::shared_ptr<void> lock_run(const fs::path& path) {
   throw_errno(file.string(), "cannot lock");
 }
 
+fs::path metrics_of(const fs::path& run) { return run / "metrics.jsonl"; }
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::vector<std::string> lines;
+  if (!fs::exists(file)) return lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// What a line logs; nothing for one that is damaged.
+std::optional<Json> entry_of(const std::string& line) {
+  if (seal_of_json_line(line) == Seal::broken) return {};
+  try {
+    const Json entry = parse_json(line, "");
+    return entry.is_object() ? std::optional(entry) : std::nullopt;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Names the last line, as run.json keeps it; null where nothing was logged.
+Json end_of_metrics(const fs::path& run) {
+  const std::vector<std::string> lines = lines_of(metrics_of(run));
+  return lines.empty() ? Json() : Json(hex(hash64(lines.back())));
+}
+
+// The entries of all lines but a torn last one. Throws Error for any other damaged line.
+std::vector<std::pair<std::string, Json>> whole_lines(const fs::path& run) {
+  const fs::path file = metrics_of(run);
+  const std::vector<std::string> lines = lines_of(file);
+  std::vector<std::pair<std::string, Json>> whole;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (const auto entry = entry_of(lines[i]))
+      whole.emplace_back(lines[i], *entry);
+    else if (i + 1 < lines.size())
+      throw Error("line {} of {} is damaged; restore the file, or delete that line to go on", i + 1,
+                  file.string());
+  }
+  return whole;
+}
+
+void check_metrics(const fs::path& run, const Json& info) {
+  whole_lines(run);
+  const fs::path file = metrics_of(run);
+  const Json end = info.value("metrics_end", Json());
+  if (!end.is_null() && fs::exists(file) && end != end_of_metrics(run))
+    throw Error(
+        "{} is damaged: its last line is not the one that run.json names; restore it, or delete it "
+        "to go on without what was logged",
+        file.string());
+}
+
 }  // namespace
 
 void Run::check_free(const fs::path& path) {
@@ -60,9 +117,9 @@ Run Run::create(const fs::path& path, const std::string& config) {
   Run run(path);
   run.lock_ = lock_run(path);
   check_free(path);  // nobody was quicker
-  write_text_atomically(run.config(), config);
-  const Json info = {{"format", kFormat}, {"version", kVersion}, {"status", "running"}};
-  write_text_atomically(path / "run.json", info.dump(2) + "\n");
+  write_text_atomically(run.config(), sealed_yaml(config));
+  write_sealed_json(path / "run.json",
+                    {{"format", kFormat}, {"version", kVersion}, {"status", "running"}});
   return run;
 }
 
@@ -84,6 +141,7 @@ Run Run::open(const fs::path& path) {
 Run Run::resume(const fs::path& path) {
   Run run = open(path);
   run.lock_ = lock_run(path);
+  check_metrics(path, run.info());
   return run;
 }
 
@@ -93,7 +151,7 @@ fs::path Run::checkpoint(std::string_view name) const {
 
 Json Run::info() const {
   const fs::path file = path_ / "run.json";
-  Json info = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  const Json info = parse_sealed_json(read_text(file), file.string() + " is damaged").json;
   if (!info.is_object()) throw Error("{} is damaged: not a JSON object", file.string());
   return info;
 }
@@ -101,24 +159,24 @@ Json Run::info() const {
 void Run::update(const Json& members) const {
   Json info = this->info();
   info.update(members);
-  write_text_atomically(path_ / "run.json", info.dump(2) + "\n");
+  if (members.contains("status"))
+    info["metrics_end"] = members["status"] == "running" ? Json() : end_of_metrics(path_);
+  write_sealed_json(path_ / "run.json", info);
 }
 
 void Run::add_metrics(const Json& line) const {
-  const fs::path file = path_ / "metrics.jsonl";
+  const fs::path file = metrics_of(path_);
   std::ofstream out(file, std::ios::app);
-  out << line.dump() << '\n';
+  out << sealed_json_line(line) << '\n';
   if (!out.flush()) throw_errno(file.string(), "cannot write");
 }
 
 void Run::cut_metrics(uint64_t step, uint64_t epochs) const {
-  const fs::path file = path_ / "metrics.jsonl";
+  const fs::path file = metrics_of(path_);
   if (!fs::exists(file)) return;
-  std::ifstream in(file);
   std::string kept;
-  for (std::string line; std::getline(in, line);) {
-    const Json entry = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!entry.is_object() || entry.value("step", uint64_t(0)) > step) continue;
+  for (const auto& [line, entry] : whole_lines(path_)) {
+    if (entry.value("step", uint64_t(0)) > step) continue;
     if (entry.value("kind", "") == "epoch" && entry.value("epoch", uint64_t(0)) >= epochs) continue;
     kept += line + '\n';
   }

@@ -8,8 +8,10 @@
 //
 //   lock              held by the process that trains, so that no two train one run
 //
-// Every file but metrics.jsonl is replaced whole. A line of metrics.jsonl may be torn by a crash;
-// resuming cuts it, and all lines behind the checkpoint, away.
+// Every file but metrics.jsonl is replaced whole, and carries a checksum (core/seal.h); in
+// metrics.jsonl each line does, and run.json of a run that has ended names the last one
+// (`metrics_end`, XXH3 of that line), so that lines lost at the end are missed. A line may be torn
+// by a crash; resuming cuts it, and all lines behind the checkpoint, away.
 #pragma once
 
 #include <memory>
@@ -27,10 +29,10 @@ class Run {
   static Run create(const fs::path& path, const std::string& config);
   // Throws the same Error, and changes nothing.
   static void check_free(const fs::path& path);
-  // To read. Throws Error for a directory that is not a run.
+  // To read. Throws Error for a directory that is not a run, or whose run.json is damaged.
   static Run open(const fs::path& path);
   // To train on, locked. Throws Error when another process trains it, as far as the file system has
-  // locks. Copies share the lock.
+  // locks, and when metrics.jsonl is damaged. Copies share the lock.
   static Run resume(const fs::path& path);
 
   const fs::path& path() const { return path_; }
@@ -43,7 +45,7 @@ class Run {
   void update(const Json& members) const;
   void add_metrics(const Json& line) const;
   // Cuts metrics.jsonl back to the lines of steps up to `step`, and of the first `epochs` epochs'
-  // ends.
+  // ends. Throws Error that names a damaged line; a torn last one is cut away.
   void cut_metrics(uint64_t step, uint64_t epochs) const;
 
  private:

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -27,7 +28,7 @@ TEST(Run, IsMadeOnceAndOpenedAgain) {
     EXPECT_FALSE(run.has_checkpoint("last"));
   }
   const ARun run = ARun::open(path);
-  EXPECT_EQ(read_text(run.config()), "screen: x\n");
+  EXPECT_EQ(read_sealed_yaml(run.config()), "screen: x\n");
   EXPECT_EQ(run.info().at("format"), "lacuna.run");
   EXPECT_EQ(run.info().at("status"), "finished");
   EXPECT_EQ(run.info().at("parameters"), 7);
@@ -48,7 +49,8 @@ TEST(Run, WhatAKilledStartLeftIsNoHindrance) {
   fs::create_directories(temporary / "checkpoints");
   write_file(temporary / "lock", "");
   write_file(temporary / "config.yaml", "screen: half");
-  EXPECT_EQ(read_text(ARun::create(temporary.path(), "screen: whole").config()), "screen: whole");
+  EXPECT_EQ(read_sealed_yaml(ARun::create(temporary.path(), "screen: whole").config()),
+            "screen: whole");
 }
 
 TEST(Run, OneProcessTrainsIt) {
@@ -97,6 +99,62 @@ TEST(Run, MetricsAreCutBackToACheckpoint) {
   EXPECT_EQ(lines_of(file).back().at("kind"), "step");
   run.cut_metrics(0, 0);
   EXPECT_EQ(lines_of(file).size(), 0u);
+}
+
+// Every byte of run.json; the line of an older run has no checksum, and opens.
+TEST(Run, AFlippedByteOfRunJsonIsAnError) {
+  const TemporaryDirectory temporary;
+  const fs::path file = temporary / "run/run.json";
+  const ARun run = ARun::create(temporary / "run", "");
+  run.update({{"parameters", 1234}});
+  const std::string whole = read_text(file);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string text = whole;
+    text[i] = char(text[i] ^ 1);
+    write_file(file, text);
+    EXPECT_ERROR(ARun::open(temporary / "run"), "run.json");
+  }
+  write_file(file, R"({"format": "lacuna.run", "version": 1, "status": "finished"})");
+  EXPECT_NO_THROW(ARun::open(temporary / "run"));
+}
+
+TEST(Run, ADamagedLineOfMetricsIsNamed) {
+  const TemporaryDirectory temporary;
+  const fs::path file = temporary / "run/metrics.jsonl";
+  {
+    const ARun run = ARun::create(temporary / "run", "");
+    for (const uint64_t step : {1, 2, 3}) run.add_metrics({{"kind", "step"}, {"step", step}});
+  }
+  const std::string whole = read_text(file);
+  std::string text = whole;
+  text[text.find("\"step\":2") + 7] = '7';
+  write_file(file, text);
+  EXPECT_ERROR(ARun::resume(temporary / "run"), "line 2 of " + file.string() + " is damaged");
+  write_file(file, whole.substr(0, whole.size() - 5));  // torn by a crash
+  ARun::resume(temporary / "run").cut_metrics(3, 1);
+  EXPECT_EQ(lines_of(file).size(), 2u);
+  write_file(file, R"({"kind":"step","step":1})"
+                   "\n");  // of an older version
+  ARun::resume(temporary / "run").cut_metrics(3, 1);
+  EXPECT_EQ(lines_of(file).size(), 1u);
+}
+
+TEST(Run, LinesOfMetricsThatAreLostAtTheEndAreMissed) {
+  const TemporaryDirectory temporary;
+  const fs::path file = temporary / "run/metrics.jsonl";
+  {
+    const ARun run = ARun::create(temporary / "run", "");
+    for (const uint64_t step : {1, 2, 3}) run.add_metrics({{"kind", "step"}, {"step", step}});
+    run.update({{"status", "stopped"}});
+  }
+  EXPECT_NO_THROW(ARun::resume(temporary / "run"));
+  const std::string whole = read_text(file);
+  write_file(file, whole.substr(0, whole.rfind('{')));
+  EXPECT_ERROR(ARun::resume(temporary / "run"), "its last line is not the one");
+  fs::remove(file);  // the remedy
+  ARun::resume(temporary / "run").update({{"status", "running"}});
+  write_file(file, whole.substr(0, whole.rfind('{')));  // by a crash
+  EXPECT_NO_THROW(ARun::resume(temporary / "run"));
 }
 
 }  // namespace

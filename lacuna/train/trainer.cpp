@@ -13,7 +13,9 @@
 
 #include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/printable.h"
 #include "lacuna/core/scope.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/core/stop.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/bad_batch.h"
@@ -393,7 +395,7 @@ void check_screen_is_there(const Run& run, const Config& config) {
 // What ended the run is told even where it cannot be written down: the disk may be full.
 void note_failure(const Run& run, const char* message) {
   try {
-    run.update({{"status", "failed"}, {"ended", utc_now()}, {"message", message}});
+    run.update({{"status", "failed"}, {"ended", utc_now()}, {"message", printable(message)}});
   } catch (const std::exception&) {
   }
 }
@@ -431,7 +433,8 @@ RunEnd open_and_train(const Config& asked, const TrainRequest& request, TrainLis
   const std::string settings = to_yaml(session.config);
   if (!goes_on) run = Run::create(request.out, settings);
   try {
-    if (read_text(run->config()) != settings) write_text_atomically(run->config(), settings);
+    if (read_text(run->config()) != sealed_yaml(settings))
+      write_text_atomically(run->config(), sealed_yaml(settings));
     keep_split(*run, session.screen, session.split);
     Json info = has_trained ? Json{{"screen", screen_info(session)}} : run_info(session, request);
     info.update({{"status", "running"}, {"message", ""}});

@@ -75,6 +75,7 @@ Comparison run_grid(const CompareCall& call) {
 void run(const CompareCall& call) {
   stop_on_signals();
   const Comparison comparison = run_grid(call);
+  for (const std::string& words : comparison.notes) print_note(words);
   if (!comparison.rows.empty()) {
     std::vector<size_t> right;
     for (size_t c = comparison.keys.size() + 3; c < comparison.keys.size() + 20; ++c)

@@ -10,7 +10,10 @@
 
 #include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/train/evaluation.h"
+#include "lacuna/train/kept_split.h"
+#include "lacuna/train/run.h"
 
 namespace lacuna {
 namespace {
@@ -30,10 +33,13 @@ constexpr std::array<MetricField, 3> kMetrics = {
 
 Json read_run_json(const fs::path& run) {
   const fs::path path = run / "run.json";
-  const Json json = Json::parse(read_text(path), nullptr, false);
-  if (!json.is_object())
-    throw Error("{}: damaged; delete {} to run it again", path.string(), run.string());
-  return json;
+  std::string damage = "it is no JSON object";
+  try {
+    if (const Json json = read_sealed_json(path).json; json.is_object()) return json;
+  } catch (const Error& error) {
+    damage = error.what();
+  }
+  throw Error("{}: damaged; delete {} to run it again ({})", path.string(), run.string(), damage);
 }
 
 // ---- the summary
@@ -147,8 +153,29 @@ std::string to_csv(const Comparison& comparison) {
 }
 
 void write_summary(const fs::path& out, const Comparison& comparison) {
-  write_text_atomically(out / "summary.json", to_json(comparison).dump(2) + "\n");
+  write_sealed_json(out / "summary.json", to_json(comparison));
   write_text_atomically(out / "summary.csv", to_csv(comparison));
+}
+
+// Runs of another split under the same name never mix: what a run keeps (kept_split.h) is compared
+// with what the grid was begun with. Throws Error that names the run and the way out. False: an
+// older version made the run, which keeps none.
+bool check_split_of(const Grid& grid, const GridRun& run, const fs::path& directory) {
+  if (!fs::exists(directory / "split.safetensors")) return false;
+  check_kept_split(Run::open(directory), Screen::open(run.config.screen), split_of(grid, run));
+  return true;
+}
+
+// All runs that are there, before anything is run.
+void check_splits(const Grid& grid, const fs::path& out, bool knows_splits,
+                  Comparison& comparison) {
+  for (const auto& run : grid.runs)
+    if (state_of(out / run.name) != RunState::missing &&
+        !check_split_of(grid, run, out / run.name) && !knows_splits)
+      comparison.notes.push_back(fmt::format(
+          "whether {} was trained on split '{}' as it is now cannot be said: an older version made "
+          "it, and kept no split",
+          run.name, run.split));
 }
 
 std::string shown_part(const Comparison& comparison) {
@@ -186,8 +213,9 @@ Spread spread_of(const std::vector<double>& values) {
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard) {
   look_at_screens(grid);
-  claim_directory(out, grid, command);
   Comparison comparison;
+  check_splits(grid, out, knows_splits(out), comparison);
+  claim_directory(out, grid, command);
   comparison.total = grid.runs.size();
   for (const auto& variation : grid.variations) comparison.keys.push_back(variation.key);
   for (size_t r = 0; r < grid.runs.size() && !comparison.stopped; ++r) {
@@ -197,9 +225,10 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
     if (state == RunState::finished) continue;
     try {
       comparison.stopped = !train(run.config, out / run.name, state == RunState::begun);
-    } catch (const std::exception& error) {  // torch throws its own
+    } catch (const std::exception& error) {       // torch throws its own
       comparison.failures.push_back({run.name, error.what()});
     }
+    check_split_of(grid, run, out / run.name);  // it may have been drawn anew meanwhile
     summarise(grid, out, comparison);
     write_summary(out, comparison);
   }

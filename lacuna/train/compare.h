@@ -56,6 +56,7 @@ struct Comparison {
   std::vector<RunFailure> failures = {};
   std::vector<std::string> keys = {};  // [variations]
   std::vector<SummaryRow> rows = {};   // in the grid's order
+  std::vector<std::string> notes = {};
 };
 
 // Told of every run, before it is trained or passed over.
@@ -63,7 +64,8 @@ using RunHeard = std::function<void(const GridRun& run, size_t number, size_t to
 
 // Claims the directory, runs what is not finished and writes the summary. A run that throws is
 // noted in failures and the others go on: whoever calls says so. Throws Error when the
-// grid or the directory is refused, before anything is run.
+// grid or the directory is refused, before anything is run: also where a run in it was trained on
+// another split of the same name.
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard = {});
 

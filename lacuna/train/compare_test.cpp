@@ -8,9 +8,11 @@
 #include <limits>
 #include <set>
 
+#include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/evaluation.h"
+#include "lacuna/train/kept_split.h"
 #include "lacuna/train/run.h"
 
 namespace lacuna {
@@ -184,6 +186,72 @@ TEST_F(CompareTest, ALargerGridRunsOnlyWhatIsNew) {
   options_.seeds = 2;
   EXPECT_ERROR(compare(), "it has 3 seeds");
   EXPECT_TRUE(trained_.empty());
+}
+
+// Another one under the same name.
+void redraw_split(const fs::path& screen, const std::string& name) {
+  Split split = remove_split(screen, name);
+  const auto old = split.parts.as<uint8_t>();
+  std::vector<uint8_t> parts(old.begin(), old.end());
+  std::rotate(parts.begin(), parts.begin() + 1, parts.end());
+  split.parts = Array::from(std::move(parts));
+  add_split(screen, split);
+}
+
+TEST_F(CompareTest, ASplitThatWasDrawnAnewIsRefused) {
+  Split named = remove_split(folder_ / "screen", "pair");
+  named.how["command"] = "lacuna split screen --name pair --seed 7";
+  add_split(folder_ / "screen", named);
+  stops_ = {"pair_train.lr=0.5_seed=2"};
+  compare();
+  const std::string before = read_text(out() / "compare.json");
+  redraw_split(folder_ / "screen", "pair");
+  EXPECT_ERROR(compare(), "split 'pair' of " + (folder_ / "screen").string() +
+                              " is not the one that its runs were trained on; make it as it was "
+                              "(`lacuna split screen --name pair --seed 7`)");
+  EXPECT_TRUE(trained_.empty());
+  options_.seeds = 3;  // nor in a larger grid
+  EXPECT_ERROR(compare(), "split 'pair'");
+  EXPECT_EQ(read_text(out() / "compare.json"), before);
+  remove_split(folder_ / "screen", "pair");
+  add_split(folder_ / "screen", named);  // the remedy
+  options_.seeds = 2;
+  stops_.clear();
+  compare();
+  EXPECT_THAT(trained_, ElementsAre("pair_train.lr=0.5_seed=2 again"));
+}
+
+// The grid of an older version: its runs know what they were trained on, or it is said.
+TEST_F(CompareTest, RunsOfAnotherSplitAreNotMixedIn) {
+  compare();
+  Json older = Json::parse(read_text(out() / "compare.json"));
+  for (const char* member : {"drawn", "checksum"}) older.erase(member);
+  const auto forget = [&] { write_file(out() / "compare.json", older.dump()); };
+  forget();
+  EXPECT_THAT(compare().notes, testing::SizeIs(8));
+  EXPECT_THAT(compare().notes, testing::IsEmpty());  // from now on it is known
+
+  const fs::path path = out() / "random_train.lr=0.25_seed=1";
+  const Screen screen = Screen::open(folder_ / "screen");
+  fs::remove_all(path);
+  Run::create(path, "").update({{"status", "finished"}});
+  keep_split(Run::open(path), screen, screen.split("random"));
+  write_evaluation(path, {}, fake_evaluation(make_grid(options_).runs[0].config));
+  forget();
+  EXPECT_THAT(compare().notes, testing::SizeIs(7));
+  EXPECT_THAT(trained_, testing::IsEmpty());
+  redraw_split(folder_ / "screen", "random");
+  forget();
+  EXPECT_ERROR(compare(), "is not the one that " + path.string() + " was begun with");
+}
+
+TEST_F(CompareTest, ADamagedCompareJsonIsRefused) {
+  compare();
+  std::string text = read_text(out() / "compare.json");
+  text[text.find("\"seeds\": 2") + 9] = '1';
+  write_file(out() / "compare.json", text);
+  EXPECT_ERROR(compare(), "compare.json is damaged: its bytes have changed");
+  EXPECT_EQ(seal_of_json(read_text(out() / "summary.json")), Seal::intact);
 }
 
 TEST_F(CompareTest, NothingIsWrittenWhenASplitIsMissing) {

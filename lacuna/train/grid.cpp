@@ -7,8 +7,11 @@
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/train/config_difference.h"
+#include "lacuna/train/kept_split.h"
 
 namespace lacuna {
 namespace {
@@ -85,15 +88,29 @@ std::vector<std::vector<std::string>> combinations(const std::vector<Variation>&
 
 // ---- what a directory remembers
 
+// Of the part of every sample.
+std::string hash_of(const Split& split) {
+  return hex(hash64(std::as_bytes(split.parts.as<uint8_t>())));
+}
+
+// {screen: {split: {"xxh3": of its parts, "how": it was made}}}
+Json drawn_json(const Grid& grid) {
+  Json json = Json::object();
+  for (const auto& [path, splits] : grid.drawn)
+    for (const auto& [name, split] : splits)
+      json[path][name] = {{"xxh3", hash_of(split)}, {"how", split.how}};
+  return json;
+}
+
 Json to_json(const Grid& grid, const std::string& command) {
   Json vary = Json::array();
   for (const auto& variation : grid.variations)
     vary.push_back({{"key", variation.key}, {"values", variation.values}});
   Json screens = Json::object();
   for (const auto& [path, fingerprint] : grid.screens) screens[path] = fingerprint.to_json();
-  return {{"format", kFormat},     {"version", kVersion},         {"command", command},
-          {"splits", grid.splits}, {"seeds", grid.seeds},         {"vary", vary},
-          {"screens", screens},    {"config", to_yaml(grid.base)}};
+  return {{"format", kFormat},     {"version", kVersion},       {"command", command},
+          {"splits", grid.splits}, {"seeds", grid.seeds},       {"vary", vary},
+          {"screens", screens},    {"drawn", drawn_json(grid)}, {"config", to_yaml(grid.base)}};
 }
 
 struct StoredGrid {
@@ -102,24 +119,33 @@ struct StoredGrid {
   std::vector<Variation> variations;
   Config base;
   std::map<std::string, Fingerprint> screens;
+  struct Drawn {
+    std::string hash;
+    Split how;  // without its parts
+  };
+  std::map<std::string, std::map<std::string, Drawn>> drawn;  // by screen and name
 };
 
 StoredGrid read_stored(const fs::path& path) {
-  const std::string text = read_text(path);
+  const Json json = parse_sealed_json(read_text(path), path.string() + " is damaged").json;
   try {
-    const Json json = Json::parse(text);
     if (json.at("format") != kFormat || json.at("version").get<int>() > kVersion)
       throw Error("{}: made by another version; name another --out", path.string());
     StoredGrid stored = {json.at("splits").get<std::vector<std::string>>(),
                          json.at("seeds").get<uint64_t>(),
                          {},
                          parse_config(json.at("config").get<std::string>(), {}),
+                         {},
                          {}};
     for (const Json& vary : json.at("vary"))
       stored.variations.push_back(
           {vary.at("key").get<std::string>(), vary.at("values").get<std::vector<std::string>>()});
     for (const auto& [screen, fingerprint] : json.at("screens").items())
       stored.screens.emplace(place_of(screen), Fingerprint::from_json(fingerprint));
+    for (const auto& [screen, splits] : json.value("drawn", Json::object()).items())
+      for (const auto& [name, drawn] : splits.items())
+        stored.drawn[place_of(screen)][name] = {drawn.at("xxh3").get<std::string>(),
+                                                {name, {}, drawn.at("how")}};
     return stored;
   } catch (const Json::exception&) {
     throw Error("{}: damaged; restore it or name another --out", path.string());
@@ -135,6 +161,22 @@ std::map<std::string, std::string> fixed_settings(const Config& base,
   settings.erase("train.seed");
   for (const auto& variation : variations) settings.erase(variation.key);
   return settings;
+}
+
+// A split that was drawn anew under its name.
+std::string difference_of_splits(const StoredGrid& stored, const Grid& grid) {
+  for (const auto& [path, splits] : grid.drawn) {
+    const auto there = stored.drawn.find(path);
+    if (there == stored.drawn.end()) continue;
+    for (const auto& [name, split] : splits) {
+      const auto then = there->second.find(name);
+      if (then != there->second.end() && then->second.hash != hash_of(split))
+        return fmt::format(
+            "split '{}' of {} is not the one that its runs were trained on; make it as it was ({})",
+            name, path, how_made(then->second.how));
+    }
+  }
+  return "";
 }
 
 // Why the stored grid is not a part of this one; empty when it is.
@@ -165,7 +207,7 @@ std::string difference(const StoredGrid& stored, const Grid& grid) {
     if (!parts.empty())
       return fmt::format("its screen {} has changed since ('{}' differs)", path, parts[0]);
   }
-  return "";
+  return difference_of_splits(stored, grid);
 }
 
 }  // namespace
@@ -208,7 +250,7 @@ Grid make_grid(GridOptions options) {
   check_options(options);
   std::sort(options.variations.begin(), options.variations.end(),
             [](const Variation& a, const Variation& b) { return a.key < b.key; });
-  Grid grid = {base, options.splits, options.seeds, options.variations, {}, {}};
+  Grid grid = {base, options.splits, options.seeds, options.variations, {}, {}, {}};
   std::set<std::string> names;
   for (uint64_t seed = 1; seed <= options.seeds; ++seed)
     for (const auto& split : options.splits)
@@ -240,21 +282,35 @@ std::vector<std::string> left_out_words(const Grid& grid) {
 }
 
 void look_at_screens(Grid& grid) {
-  std::map<std::string, std::set<std::string>> splits_of;  // by screen
+  std::map<std::string, Screen> screens;
   for (const auto& run : grid.runs) {
     const std::string path = place_of(run.config.screen);
-    if (!grid.screens.contains(path)) {
-      const Screen screen = Screen::open(path);
-      for (const auto& split : screen.splits()) splits_of[path].insert(split.name);
+    if (!screens.contains(path)) {
+      const Screen& screen = screens.emplace(path, Screen::open(path)).first->second;
       grid.screens.emplace(path, screen.fingerprint());
     }
-    if (splits_of[path].contains(run.split)) continue;
+    const std::vector<Split>& splits = screens.at(path).splits();
+    const auto found = std::find_if(splits.begin(), splits.end(),
+                                    [&](const Split& split) { return split.name == run.split; });
+    if (found != splits.end()) {
+      grid.drawn[path].emplace(run.split, *found);
+      continue;
+    }
     const std::vector<std::string> kinds = {"random", "stratified", "gene", "pair"};
     throw Error(
         "screen {} has no split '{}'; make it: `lacuna split {} --name {} --by {} --seed 1`", path,
         run.split, path, run.split,
         contains(kinds, run.split) ? run.split : fmt::format("{}", fmt::join(kinds, "|")));
   }
+}
+
+const Split& split_of(const Grid& grid, const GridRun& run) {
+  return grid.drawn.at(place_of(run.config.screen)).at(run.split);
+}
+
+bool knows_splits(const fs::path& out) {
+  const fs::path path = out / "compare.json";
+  return fs::exists(path) && !read_stored(path).drawn.empty();
 }
 
 void claim_directory(const fs::path& out, const Grid& grid, const std::string& command) {
@@ -275,7 +331,7 @@ void claim_directory(const fs::path& out, const Grid& grid, const std::string& c
       throw Error("{} holds something else (it has no compare.json); name another --out",
                   out.string());
   }
-  write_text_atomically(path, to_json(grid, command).dump(2) + "\n");
+  write_sealed_json(path, to_json(grid, command));
 }
 
 }  // namespace lacuna

@@ -9,9 +9,9 @@
 // a model has not are left out of its runs; GridRun::left_out names them. What is varied is never
 // left out: a model that has it not is an error.
 //
-// A directory of runs remembers its grid and the fingerprints of its screens in compare.json, so
-// that runs of different settings or data never mix: the same grid goes on, a larger one extends
-// it, another one is refused with the difference.
+// A directory of runs remembers its grid, the fingerprints of its screens and a hash of each split
+// in compare.json, so that runs of different settings, data or splits never mix: the same grid goes
+// on, a larger one extends it, another one is refused with the difference.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lacuna/core/file.h"
+#include "lacuna/screen/samples.h"
 #include "lacuna/store/fingerprint.h"
 #include "lacuna/train/config.h"
 
@@ -55,7 +56,9 @@ struct Grid {
   uint64_t seeds = 1;
   std::vector<Variation> variations;  // by key
   std::vector<GridRun> runs;
-  std::map<std::string, Fingerprint> screens = {};  // by path; see look_at_screens()
+  // See look_at_screens().
+  std::map<std::string, Fingerprint> screens = {};                 // by path
+  std::map<std::string, std::map<std::string, Split>> drawn = {};  // by screen and name
 };
 
 // Reads the config and resolves every run. Throws UsageError where a split or a key is named twice,
@@ -65,7 +68,7 @@ Grid make_grid(GridOptions options);
 // "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
 std::vector<std::string> left_out_words(const Grid& grid);
 
-// Opens the screen of every run and takes down its fingerprint. Throws Error for the first split
+// Opens the screen of every run and takes down its fingerprint and its splits. Throws Error for the first split
 // that a run's screen does not have, with the command that makes it.
 void look_at_screens(Grid& grid);
 
@@ -73,5 +76,10 @@ void look_at_screens(Grid& grid);
 // agree, a larger one replaces it. Throws Error that says what differs, or when the directory holds
 // something else.
 void claim_directory(const fs::path& out, const Grid& grid, const std::string& command);
+// The split of a run, as look_at_screens() saw it.
+const Split& split_of(const Grid& grid, const GridRun& run);
+// Whether the directory's compare.json says which splits its runs were trained on. False: an older
+// version wrote it; or there is none.
+bool knows_splits(const fs::path& out);
 
 }  // namespace lacuna

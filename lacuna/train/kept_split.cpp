@@ -39,12 +39,6 @@ Kept read_kept(const Run& run) {
               file.string());
 }
 
-// The command that made it, or whatever else is known.
-std::string how_made(const Split& split) {
-  if (!split.how.is_object() || !split.how.contains("command")) return split.how.dump();
-  return "`" + split.how.at("command").get<std::string>() + "`";
-}
-
 }  // namespace
 
 void keep_split(const Run& run, const Screen& screen, const Split& split) {
@@ -65,6 +59,11 @@ std::optional<Split> kept_split(const Run& run, const Screen& screen) {
   const uint64_t count = kept.split.parts.size();
   if (screen.samples().size() < count || hash_of_removed(screen, count) != kept.removed) return {};
   return kept.split;
+}
+
+std::string how_made(const Split& split) {
+  if (!split.how.is_object() || !split.how.contains("command")) return split.how.dump();
+  return "`" + split.how.at("command").get<std::string>() + "`";
 }
 
 uint64_t count_moved(const Split& then, const Split& now) {

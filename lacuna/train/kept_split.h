@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "lacuna/screen/screen.h"
 #include "lacuna/train/run.h"
@@ -25,6 +26,8 @@ bool keeps_split(const Run& run);  // false: an older version made it
 // screen's first samples are others. Throws Error for a damaged file.
 std::optional<Split> kept_split(const Run& run, const Screen& screen);
 
+// The command that made it, in quotes, or whatever else is known of a split.
+std::string how_made(const Split& split);
 // How many samples of `then` are in another part `now`, which has as many or more.
 uint64_t count_moved(const Split& then, const Split& now);
 

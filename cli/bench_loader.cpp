@@ -156,12 +156,33 @@ void print_json(const Arguments& arguments, uint64_t samples, std::span<const Ep
   fmt::print("{}\n", json.dump(2));
 }
 
+// What the batches that are made ahead take. The ring of them is made as asked, whatever an epoch
+// has.
+void check_memory(const Arguments& arguments, const Samples& samples, uint64_t count) {
+  constexpr double kBatch = 256;  // of a batch's own fields
+  const LoaderSettings& settings = arguments.loader;
+  const double batch = double(std::min(settings.order.global_batch, count));
+  const double sample = 16 + 4.0 * double(samples.label_names.size()) +
+                        8.0 * double(arguments.columns.size()) +
+                        4.0 * double(samples.removed.size()) / double(samples.size());
+  const double ahead = settings.threads == 0 ? 1 : double(settings.prefetch);
+  const double needed = ahead * (kBatch + batch * sample);
+  const uint64_t available = available_memory();
+  if (needed > double(available))
+    throw Error(
+        "{} batches ahead (--prefetch) of {} samples need {} of memory, and {} are free; take a "
+        "smaller --prefetch or --batch",
+        with_commas(uint64_t(ahead)), with_commas(uint64_t(batch)),
+        format_bytes(uint64_t(std::min(needed, 1e18))), format_bytes(available));
+}
+
 void run(const Arguments& arguments) {
   const Screen screen = Screen::open(arguments.screen);
   ScreenSource source(
       screen.samples(), uint32_t(screen.graph().genes().size()),
       {.selection = choose_samples(screen, arguments.split), .columns = arguments.columns});
   const uint64_t samples = source.size();
+  check_memory(arguments, screen.samples(), samples);
   const Clock::time_point start = Clock::now();
   Loader loader(std::move(source), arguments.loader);
   const std::vector<Epoch> epochs = run_epochs(loader, arguments.epochs, start);

@@ -67,6 +67,7 @@ def test_a_part_of_a_split(screen):
         (["--batch", "0"], 2, "--batch"),
         (["--threads", "-1"], 2, "--threads"),
         (["--epochs", "0"], 2, "--epochs"),
+        (["--batch", "4294967296", "--prefetch", "4294967296"], 1, "4,294,967,296 batches ahead (--prefetch) of "),
     ],
 )
 def test_errors_name_the_culprit(screen, words, code, named):

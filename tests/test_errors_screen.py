@@ -336,3 +336,10 @@ def test_screens_over_other_genes_are_not_joined(screen, tmp_path):
 def test_help_has_an_example(command):
     text = succeed(command, "--help")
     assert "Example" in text and f"lacuna {command} " in text
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "samples/removed.npy", "nodes/gene.txt"])
+def test_a_pipe_in_place_of_a_file_does_not_hang(screen, file):
+    (screen / file).unlink()
+    os.mkfifo(screen / file)
+    assert file in fail("info", screen, "--check")

@@ -295,6 +295,59 @@ def test_wrong_keys_and_databases(tmp_path, genes):
     assert done.returncode == 1 and "cut short" in done.stderr
 
 
+def tree_pages(data):
+    """Where the branches (1) and leaves (2) of an LMDB begin, with pages of 4096 bytes."""
+    places = range(0, len(data) - 4095, 4096)
+    return [at for at in places if int.from_bytes(data[at : at + 8], "little") == at // 4096 and data[at + 10] in (1, 2)]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """300 records, some in pages of their own."""
+    records = {key: [experiment(GENES[key % 30 : key % 30 + 3], key / 7)] * (1 + key % 3) for key in range(300)}
+    return write_lmdb(tmp_path_factory.mktemp("whole") / "lmdb", records), records
+
+
+def import_damaged(tmp_path, genes, data):
+    path = tmp_path / f"damaged{secrets.token_hex(4)}.mdb"
+    path.write_bytes(data)
+    out = tmp_path / f"out{secrets.token_hex(4)}"
+    return out, lacuna("import", "screen", out, "--genes", genes, "--json-lmdb", path, "--duplicates", "first")
+
+
+def test_records_that_a_damaged_page_hides_are_counted(tmp_path, genes, database):
+    data = bytearray((database[0] / "data.mdb").read_bytes())
+    leaf = [at for at in tree_pages(data) if data[at + 10] == 2][1]
+    entries = int.from_bytes(data[leaf + 12 : leaf + 14], "little") - 2  # where the list of its entries ends
+    data[leaf + 12 : leaf + 14] = entries.to_bytes(2, "little")
+    message = error_of(import_damaged(tmp_path, genes, bytes(data)))
+    assert "300 entries stated, 299 found" in message and "damaged" in message and "restore it" in message
+
+
+def test_damaged_databases_are_errors_and_never_crashes(tmp_path, genes, database):
+    """Each of them crashes LMDB, or it says nothing of it."""
+    seed = secrets.randbits(32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    whole = (database[0] / "data.mdb").read_bytes()
+    pages = tree_pages(whole)
+    branch = [at for at in pages if whole[at + 10] == 1][0]
+    crashing = bytearray(whole)
+    crashing[branch + 12 : branch + 14] = (18).to_bytes(2, "little")  # a branch with one child
+    message = error_of(import_damaged(tmp_path, genes, bytes(crashing)))
+    assert "LMDB could not be read on" in message and "Aborted" in message
+    for _ in range(30):
+        data = bytearray(whole)
+        for at in rng.choices(pages, k=3):
+            data[at + rng.randrange(60)] ^= 1 << rng.randrange(8)
+        out, done = import_damaged(tmp_path, genes, bytes(data))
+        assert done.returncode in (0, 1), (done.returncode, done.stderr)
+        if done.returncode == 0:
+            assert Screen(out).count("records") == 300
+        else:
+            error_of((out, done))
+
+
 def test_splits_refer_to_keys(tmp_path, genes):
     records = {key: [experiment([GENES[key % 40]], key)] for key in (2, 5, 10, 30, 31)}
     records[31] = [experiment(["YXX999C"])]

@@ -1,7 +1,9 @@
 """lacuna import screen from small tables: every option, and what goes wrong."""
 
+import csv
 import gzip
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -308,3 +310,41 @@ def test_text_that_is_not_utf8(folder):
     pathlib.Path("s.tsv").write_bytes(b"g1\tg2\ty\na\tb\t1\nc\t\xb5\t2\n")
     out = make("--samples", spec, "--unknown", "drop")
     assert "s.tsv:3: '\ufffd'" in json.dumps(manifest(out)["made_by"]["report"], ensure_ascii=False)
+
+
+def test_names_that_spreadsheets_take_for_formulas(folder):
+    """As Lacuna and spreadsheets write them, with an apostrophe; as Python's csv module does, without one."""
+    names = ["=SUM(A1)", "+x", "-omega", "@y", "'=z", "'tis", "-"]
+    with open("odd.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["gene", "=alias"])
+        for name in names:
+            signed = name.lstrip("'")[0] in "=+-@"
+            rows.writerow(["'" + name if signed else name, f"'={name}"])
+    write("odd_samples.csv", "g1,'-y,'@kind\n'=SUM(A1),-1,'=a\n'-,2,'b\n''=z,3,'=a\n")
+    spec = "odd_samples.csv,removed=g1,label=-y,categories=@kind"
+    out = make("--samples", spec, genes="odd.csv,alias==alias")
+    assert (out / "nodes/gene.txt").read_text().splitlines() == names
+    assert sample(out, "removed") == [0, 6, 4] and sample(out, "label") == [-1, 2, 3]
+    assert manifest(out)["samples"]["labels"] == ["-y"]
+    assert [c["categories"] for c in manifest(out)["samples"]["columns"] if c["name"] == "@kind"] == [["=a", "'b"]]
+
+
+def test_garbage_behind_gzip_is_an_error(folder):
+    packed = gzip.compress(pathlib.Path("s.tsv").read_bytes())
+    pathlib.Path("g.tsv.gz").write_bytes(packed + b"garbage")
+    assert f"g.tsv.gz: something else stands behind its gzip data, at byte {len(packed)}" in error(
+        "--samples", "g.tsv.gz,removed=g1+g2,label=y")
+    pathlib.Path("g.tsv.gz").write_bytes(packed + gzip.compress(b"b\tc\t3\n") + bytes(512))
+    out = make("--samples", "g.tsv.gz,removed=g1+g2,label=y")
+    assert sample(out, "label") == [1, -2.5, 3]
+
+
+def test_pipes_in_place_of_files_are_refused(folder):
+    os.mkfifo("pipe.tsv")
+    os.mkfifo("pipe.json")
+    os.mkfifo("pipe.npy")
+    for options in (["--samples", "pipe.tsv,removed=g1,label=y"], [*SAMPLES, "--network", "n=pipe.tsv"],
+                    [*SAMPLES, "--split", "s=pipe.json"], [*SAMPLES, "--features", "f=pipe.npy"]):
+        assert "not a regular file" in error(*options)
+    assert "is not a file" in error("--json-lmdb", "pipe.tsv")

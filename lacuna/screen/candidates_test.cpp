@@ -1,7 +1,9 @@
 #include "lacuna/screen/candidates.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include "lacuna/core/csv.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -123,6 +125,36 @@ TEST(Candidates, MistakesAreNamedWithTheirLine) {
   EXPECT_ERROR(listed_samples("/nowhere/samples", names()), "/nowhere/samples");
   const TemporaryDirectory folder;
   EXPECT_ERROR(listed_samples(folder.path(), names()), "not a regular file");
+}
+
+// Names that spreadsheets take for formulas, as predict writes them and as people do.
+TEST(Candidates, AnApostropheBeforeASignIsTakenOff) {
+  const TemporaryDirectory folder;
+  const Names odd({"=1+2", "'=1+2", "-", "-omega", "'tis", "@x"});
+  const auto read = [&](const std::string& text) {
+    write_file(folder / "samples.csv", text);
+    return all_of(*listed_samples(folder / "samples.csv", odd));
+  };
+  const Samples expected = {{0, 1}, {2, 3}, {4, 5}};
+  EXPECT_EQ(read("'=1+2,''=1+2\n'-,'-omega\n'tis '@x\n"), expected);
+  EXPECT_EQ(read("=1+2,\"''=1+2\"\n-,-omega\n'tis,@x\n"), expected);  // - is a gene here
+  std::string table = "gene_1,gene_2\n";
+  for (const auto& sample : expected)
+    table += csv_cell(odd[sample[0]]) + "," + csv_cell(odd[sample[1]]) + "\n";
+  EXPECT_EQ(read(table), expected);
+  const Names without({"a", "-b"});
+  write_file(folder / "samples.csv", "-\n'-b\n");
+  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", without)), (Samples{{}, {1}}));
+  write_file(folder / "samples.csv", "'-\n");  // a name, not the wild type
+  EXPECT_ERROR(listed_samples(folder / "samples.csv", without), "there is no gene '-'");
+}
+
+TEST(Candidates, WhatIsNoListIsRefusedAtOnce) {
+  const TemporaryDirectory folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_ERROR(listed_samples(folder / "pipe", names()), "not a regular file");
+  write_file(folder / "long", "HO\n" + std::string(3 << 20, 'x') + "\n");
+  EXPECT_ERROR(listed_samples(folder / "long", names()), "long:2: a line of over 1 MB");
 }
 
 }  // namespace

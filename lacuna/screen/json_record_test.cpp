@@ -91,5 +91,27 @@ TEST(JsonRecord, DamageIsHarmless) {
   }
 }
 
+// Brackets are counted, never followed by recursion or memory: in what is passed over, in what is
+// read, and in what is asked for.
+TEST(JsonRecord, NestingWithoutEndIsHarmless) {
+  constexpr size_t kDepth = 1'000'000;
+  const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const auto with = [&](const std::string& field, const std::string& value) {
+    std::string text = kRecord;
+    const size_t at = text.find("\"" + field + "\": ") + field.size() + 4;
+    const size_t end = text.find_first_of(",}", at);
+    return text.replace(at, end - at, value);
+  };
+  EXPECT_EQ(read(with("text", deep)).perturbations.size(), 2u);
+  for (const char* const field : {"dataset_name", "gene_interaction", "label_name", "media"}) {
+    try {
+      read(with(field, deep));
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_THROW(read(deep), Error);
+  EXPECT_THROW(read(std::string(kDepth, '[')), Error);
+}
+
 }  // namespace
 }  // namespace lacuna

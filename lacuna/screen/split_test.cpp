@@ -309,6 +309,7 @@ TEST_F(SplitTest, ImportedListsBecomeParts) {
   EXPECT_NE(said(R"({"train": 3})").find("split.json: 'train' is not a list"), std::string::npos);
   EXPECT_NE(said("[1, 2]").find("not an object"), std::string::npos);
   EXPECT_NE(said(R"({"dev": []})").find("'dev' is not a part"), std::string::npos);
+  EXPECT_NE(said(std::string(100'000, '[')).find("nested deeper than"), std::string::npos);
   EXPECT_NE(said(R"({"train": [1,)").find("not valid JSON"), std::string::npos);
 }
 

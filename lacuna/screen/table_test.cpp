@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cmath>
@@ -150,11 +151,35 @@ TEST_F(Table, WrongTablesAreNamed) {
               HasSubstr("damaged or cut short"));
 }
 
+TEST_F(Table, WhatStandsBehindGzipIsRefusedAndSeveralAreRead) {
+  const std::string packed = read_text(write_gzip("a.tsv.gz", "a\n1\n"));
+  const std::string more = read_text(write_gzip("b.tsv.gz", "2\n"));
+  EXPECT_THAT(words_of([&] { read_all({write("c.tsv.gz", packed + "garbage")}); }),
+              HasSubstr(fmt::format("behind its gzip data, at byte {}", packed.size())));
+  EXPECT_EQ(read_all({write("d.tsv.gz", packed + more)}), read_all({write("d.tsv", "a\n1\n2\n")}));
+}
+
+TEST_F(Table, AnApostropheBeforeASignIsTakenOff) {
+  EXPECT_EQ(read_all({write("a.csv", "'=a,''+b,'c\n'-1,\"'@x, y\",-1\n")}),
+            (Rows{{"=a", "'+b", "'c"}, {"-1", "@x, y", "-1"}}));
+}
+
+TEST_F(Table, APipeIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo((folder_ / "p.tsv").c_str(), 0600), 0);
+  EXPECT_THAT(words_of([&] { read_all({folder_ / "p.tsv"}); }), HasSubstr("not a regular file"));
+}
+
 TEST_F(Table, ColumnsAreNamed) {
   const TableReader table({write("a.tsv", "a\tb\tb\n")});
   EXPECT_THAT(words_of([&] { table.column("c"); }),
               HasSubstr("no column 'c'; it has 'a', 'b', 'b'"));
   EXPECT_THAT(words_of([&] { table.column("b"); }), HasSubstr("two columns are called 'b'"));
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) many += fmt::format("c{}\t", i);
+  const TableReader wide({write("w.tsv", many + "\n")});
+  const std::string said = words_of([&] { wide.column("none"); });
+  EXPECT_LT(said.size(), 2000u);
+  EXPECT_THAT(said, HasSubstr("and 99961 more"));
 }
 
 TEST(ParseNumber, NumbersMissingAndOthers) {

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <lmdb.h>
+#include <sys/mount.h>
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/file_size_limit.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 
@@ -165,6 +169,50 @@ TEST_F(Lmdb, CutShortIsRefused) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("cut short"));
   }
+}
+
+// Where a fault is told with the file's name.
+TEST_F(Lmdb, ItsMappingIsEntered) {
+  write({{"1", "small"}, {"2", std::string(100'000, 'y')}});
+  const void* place = nullptr;
+  {
+    const MappedFile other(folder_ / "data.mdb");
+    const LmdbEnvironment environment(folder_);
+    const LmdbTransaction view(environment);
+    place = view.get("2")->data();
+    EXPECT_TRUE(is_mapped_range(place));
+    EXPECT_TRUE(is_mapped_range(view.get("1")->data()));
+  }
+  EXPECT_FALSE(is_mapped_range(place));
+}
+
+// More than there is room for; what was committed before stays.
+std::string error_of_writing(const fs::path& folder) {
+  LmdbWriter writer(folder);
+  const std::string value(4 << 20, 'x');
+  return error_of([&] {
+    writer.begin(1, value.size());
+    writer.append(key_of(uint32_t(writer.entries())), std::as_bytes(std::span(value)));
+    writer.commit();
+  });
+}
+
+TEST_F(Lmdb, ALimitOnFileSizesIsSaid) {
+  const FileSizeLimit limit(1'000'000);
+  const std::string said = error_of_writing(folder_);
+  EXPECT_THAT(said, ::testing::HasSubstr("data.mdb: cannot write to the disk: File too large"));
+  EXPECT_THAT(said, ::testing::HasSubstr("ulimit -f"));
+}
+
+TEST_F(Lmdb, AFullDiskIsSaid) {
+  if (::mount("none", folder_.c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "needs the right to mount a small disk: " << std::strerror(errno);
+  const std::string said = error_of_writing(folder_);
+  EXPECT_EQ(::umount2(folder_.c_str(), MNT_DETACH), 0);
+  EXPECT_THAT(
+      said, ::testing::HasSubstr("data.mdb: cannot write to the disk: No space left on device: "));
+  EXPECT_THAT(said, ::testing::HasSubstr(" to write, "));
+  EXPECT_THAT(said, ::testing::HasSubstr(" free; make room"));
 }
 
 // LMDB itself, which counts its pages.

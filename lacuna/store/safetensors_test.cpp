@@ -72,5 +72,40 @@ TEST(Safetensors, DamagedFilesAreRefusedAndNeverCrash) {
   fs::remove(path);
 }
 
+std::string file_of(std::string header, const std::string& data) {
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+TEST(Safetensors, HostileHeadersAreRefused) {
+  const TemporaryDirectory folder;
+  const auto said = [&](const std::string& header, size_t data_bytes = 8) {
+    write_file(folder / "f", file_of(header, std::string(data_bytes, 'x')));
+    return error_of([&] { read_safetensors(folder / "f"); });
+  };
+  const auto array = [](const std::string& shape, const std::string& place) {
+    return fmt::format(R"({{"dtype":"F32","shape":{},"data_offsets":{}}})", shape, place);
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(said(std::string(100'000, '[')), HasSubstr("nested deeper than"));
+  EXPECT_THAT(said("null", 0), HasSubstr("not what safetensors asks for"));
+  EXPECT_THAT(said("[]", 0), HasSubstr("not what safetensors asks for"));
+  EXPECT_THAT(said("{}"), HasSubstr("8 bytes behind its arrays"));
+  EXPECT_THAT(said("{\"a\":" + array("[-1]", "[0,8]") + "}"), HasSubstr("that is none"));
+  EXPECT_THAT(said("{\"a\":" + array("[2.5]", "[0,8]") + "}"), HasSubstr("that is none"));
+  EXPECT_THAT(said("{\"a\":" + array("[2]", "[0,8,9]") + "}"), HasSubstr("no place"));
+  EXPECT_THAT(said("{\"a\":" + array("[9223372036854775808,4]", "[0,8]") + "}"),
+              HasSubstr("impossible shape"));
+  // Two in one place; a gap; bytes behind the last.
+  const std::string first = "\"a\":" + array("[2]", "[0,8]");
+  EXPECT_THAT(said("{" + first + ",\"b\":" + array("[2]", "[0,8]") + "}"),
+              HasSubstr("do not lie side by side"));
+  EXPECT_THAT(said("{" + first + ",\"b\":" + array("[1]", "[12,16]") + "}", 16),
+              HasSubstr("do not lie side by side (byte 8"));
+  EXPECT_THAT(said("{" + first + "}", 9), HasSubstr("1 bytes behind its arrays"));
+  write_file(folder / "f", file_of("{" + first + "}", "abcdefgh"));
+  EXPECT_EQ(read_safetensors(folder / "f").arrays.at("a").shape(), Shape{2});
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -50,6 +50,24 @@ TEST(PredictionFile, ACsvIsAListOfItsSamples) {
   reads_back({{samples[1]}}, 0);  // the wild type alone
 }
 
+// Names that spreadsheets take for formulas; numbers are never touched.
+TEST(PredictionFile, NoNameIsAFormula) {
+  const TemporaryDirectory folder;
+  const Names odd({"=1+2", "'=1+2", "-omega"});
+  const auto file = create_prediction_file(folder / "p.csv", {odd, {"@label", "-y"}, 2, 2});
+  file->add(std::vector<uint32_t>{0, 1}, std::vector<float>{-1, -0.5f});
+  file->add(std::vector<uint32_t>{2}, std::vector<float>{2, -3e-9f});
+  file->close();
+  EXPECT_EQ(read_text(folder / "p.csv"),
+            "gene_1,gene_2,'@label,'-y\n'=1+2,''=1+2,-1,-0.5\n'-omega,,2,-3e-09\n");
+  const auto read = listed_samples(folder / "p.csv", odd);
+  std::vector<uint32_t> sample;
+  ASSERT_TRUE(read->next(sample));
+  EXPECT_EQ(sample, (std::vector<uint32_t>{0, 1}));
+  ASSERT_TRUE(read->next(sample));
+  EXPECT_EQ(sample, (std::vector<uint32_t>{2}));
+}
+
 TEST(PredictionFile, NothingIsLeftWithoutClose) {
   const TemporaryDirectory folder;
   for (const char* name : {"p.csv", "p.npz"})

@@ -10,6 +10,7 @@
 
 #include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/printable.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/train/evaluation.h"
 #include "lacuna/train/kept_split.h"
@@ -103,7 +104,7 @@ void summarise(const Grid& grid, const fs::path& out, Comparison& comparison) {
 Json to_json(const Comparison& comparison) {
   Json failures = Json::array(), rows = Json::array();
   for (const auto& failure : comparison.failures)
-    failures.push_back({{"run", failure.run}, {"message", failure.message}});
+    failures.push_back({{"run", failure.run}, {"message", printable(failure.message)}});
   for (const auto& row : comparison.rows) {
     Json settings = Json::object();
     for (size_t v = 0; v < row.values.size(); ++v) settings[comparison.keys[v]] = row.values[v];
@@ -225,7 +226,7 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
     if (state == RunState::finished) continue;
     try {
       comparison.stopped = !train(run.config, out / run.name, state == RunState::begun);
-    } catch (const std::exception& error) {       // torch throws its own
+    } catch (const std::exception& error) {  // torch throws its own
       comparison.failures.push_back({run.name, error.what()});
     }
     check_split_of(grid, run, out / run.name);  // it may have been drawn anew meanwhile

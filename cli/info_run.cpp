@@ -27,7 +27,7 @@ using Table = std::vector<std::vector<std::string>>;
 
 // Whether a process trains it just now, as far as the file system has locks.
 bool is_being_trained(const fs::path& run) {
-  const int file = ::open((run / "lock").c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open((run / "lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return false;
   const bool is_held = ::flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(file);

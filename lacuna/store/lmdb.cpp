@@ -12,6 +12,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text.h"
+#include "lacuna/store/lmdb_records.h"
 
 namespace lacuna {
 namespace {
@@ -190,7 +191,7 @@ LmdbWriter::LmdbWriter(const fs::path& directory)
   const uint64_t two_pages = 2 * uint64_t(::sysconf(_SC_PAGESIZE));
   if (fs::exists(file) && fs::file_size(file) < two_pages)
     fs::remove(file);  // of a writer that ended while it made the file: nothing is in it
-  if (fs::exists(file)) check_first_pages(file);
+  if (fs::exists(file)) check_lmdb_tree(directory);
   check_lmdb(mdb_env_open(environment_.get(), directory.c_str(), MDB_NOLOCK, 0666), directory,
              "cannot write an LMDB here");
 }

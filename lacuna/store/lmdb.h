@@ -117,6 +117,8 @@ class LmdbCursor {
 //
 // No lock is taken: the caller sees to it that nobody reads or writes meanwhile. A transaction is
 // held in memory, and its pages are written when it is committed: 64 MB or so make a flush cheap.
+// A database that is there is checked first (check_lmdb_tree of lmdb_records.h): writing into a
+// damaged one can crash LMDB.
 // Values of half a page or more lie in pages of their own, 16 bytes behind the start of the first.
 // Throws Error that says how much was to be written and how much room is left where a disk is full.
 class LmdbWriter {

@@ -81,7 +81,8 @@ class FilePlaces {
 
 class RecordSender {
  public:
-  RecordSender(int fd, const fs::path& path) : fd_(fd), path_(path) {}
+  RecordSender(int fd, const fs::path& path, bool with_values)
+      : fd_(fd), path_(path), with_values_(with_values) {}
 
   void run() {
     limit_lmdb_work(kLongLmdbWork);
@@ -99,11 +100,14 @@ class RecordSender {
       if (count > 0 && key <= last && view.has_plain_keys())
         throw damaged(path_, fmt::format("key '{}' stands behind key '{}'", key, last));
       last = key;
-      put({.kind = Frame::record,
-           .key_bytes = uint32_t(key.size()),
-           .key_offset = places.of_key(key),
-           .value_offset = places.of_value(cursor.value(), key),
-           .value_bytes = cursor.value().size()});
+      Frame frame = {.kind = Frame::record,
+                     .key_bytes = uint32_t(key.size()),
+                     .key_offset = places.of_key(key)};
+      if (with_values_) {
+        frame.value_offset = places.of_value(cursor.value(), key);
+        frame.value_bytes = cursor.value().size();
+      }
+      put(frame);
       if (count % kChunk == kChunk - 1) flush();
     }
     if (count != entries)
@@ -132,11 +136,12 @@ class RecordSender {
 
   int fd_;
   const fs::path& path_;
+  bool with_values_;
   std::vector<std::byte> buffer_;
 };
 
-void send_records(int fd, const fs::path& path) {
-  RecordSender sender(fd, path);
+void send_records(int fd, const fs::path& path, bool with_values) {
+  RecordSender sender(fd, path, with_values);
   try {
     sender.run();
   } catch (const std::exception& error) {
@@ -149,10 +154,10 @@ void send_records(int fd, const fs::path& path) {
 // ---- the parent
 
 struct LmdbRecords::State {
-  explicit State(const fs::path& database)
+  State(const fs::path& database, bool with_values)
       : path(database),
         file(lmdb_data_file(database)),
-        child([this](int fd) { send_records(fd, path); }) {
+        child([&](int fd) { send_records(fd, path, with_values); }) {
     const Frame frame = take_frame();
     entries = frame.value_bytes;
   }
@@ -217,7 +222,9 @@ struct LmdbRecords::State {
   size_t begin = 0;
 };
 
-LmdbRecords::LmdbRecords(const fs::path& path) : state_(std::make_unique<State>(path)) {}
+LmdbRecords::LmdbRecords(const fs::path& path) : LmdbRecords(path, true) {}
+LmdbRecords::LmdbRecords(const fs::path& path, bool with_values)
+    : state_(std::make_unique<State>(path, with_values)) {}
 LmdbRecords::~LmdbRecords() = default;
 
 uint64_t LmdbRecords::entries() const { return state_->entries; }
@@ -225,5 +232,11 @@ uint64_t LmdbRecords::file_bytes() const { return state_->file.bytes().size(); }
 bool LmdbRecords::next() { return state_->next(); }
 std::string_view LmdbRecords::key() const { return state_->key; }
 std::span<const std::byte> LmdbRecords::value() const { return state_->value; }
+
+void check_lmdb_tree(const fs::path& path) {
+  LmdbRecords records(path, false);
+  while (records.next()) {
+  }
+}
 
 }  // namespace lacuna

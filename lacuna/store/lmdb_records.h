@@ -38,8 +38,15 @@ class LmdbRecords {
   std::span<const std::byte> value() const;
 
  private:
+  friend void check_lmdb_tree(const fs::path& path);
+  LmdbRecords(const fs::path& path, bool with_values);
+
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Throws Error as above where LMDB's tree is damaged. Values in pages of their own are not touched,
+// so this is quick where values are large.
+void check_lmdb_tree(const fs::path& path);
 
 }  // namespace lacuna

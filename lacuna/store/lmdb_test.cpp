@@ -160,6 +160,18 @@ TEST_F(Lmdb, AFileThatWasOnlyBegunIsBegunAgain) {
   EXPECT_EQ(writer.last_key(), key_of(7));
 }
 
+// With a branch that has one child, over which LMDB aborts.
+TEST_F(Lmdb, AWriterRefusesADamagedTree) {
+  std::map<std::string, std::string> entries;
+  for (uint32_t i = 0; i < 1000; ++i) entries[key_of(i)] = std::string(100, 'x');
+  write(entries);
+  std::string text = read_text(folder_ / "data.mdb");
+  for (size_t page = 0; page < text.size(); page += 4096)
+    if (text[page + 10] == 1) text[page + 12] = 18, text[page + 13] = 0;
+  write_file(folder_ / "data.mdb", text);
+  EXPECT_ERROR(LmdbWriter{folder_}, "its pages are damaged");
+}
+
 TEST_F(Lmdb, CutShortIsRefused) {
   write({{"1", std::string(100'000, 'x')}, {"2", std::string(100'000, 'y')}});
   fs::resize_file(folder_ / "data.mdb", fs::file_size(folder_ / "data.mdb") - 50'000);

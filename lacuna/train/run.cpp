@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 #include <optional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,7 @@ fs::path metrics_of(const fs::path& run) { return run / "metrics.jsonl"; }
 std::vector<std::string> lines_of(const fs::path& file) {
   std::vector<std::string> lines;
   if (!fs::exists(file)) return lines;
-  std::ifstream in(file);
+  std::istringstream in(read_text(file));
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }

@@ -133,6 +133,7 @@ KINDS = {
     "grid: compare.json": ("grid/compare.json", OF_GRID),
     "grid: summary": ("grid/summary.*", OF_GRID),
     "grid: its runs": ("grid/*/*", OF_GRID),
+    "grid: predictions": ("grid/*/predictions/*", OF_GRID),
     "records": ("records/data.mdb", ["import --json-lmdb"]),
 }
 # Somebody else's files have no checksum: another number in them is other data. What is counted are samples.

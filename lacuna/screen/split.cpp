@@ -184,6 +184,14 @@ std::vector<uint8_t> split_by_groups(const Screen& screen, const DrawOptions& op
   return deal(groups, strata, fractions, options.seed);
 }
 
+// What is held out, for people and for held_out.h.
+std::string unit_of(const DrawOptions& options) {
+  if (options.by == SplitBy::gene) return "genes";
+  if (options.by != SplitBy::pair) return "samples";
+  return options.column.empty() ? "pairs"
+                                : fmt::format("categories of column '{}'", options.column);
+}
+
 Json count_parts(const std::vector<uint8_t>& parts) {
   Json counts;
   for (const Part part : kParts)
@@ -223,6 +231,7 @@ Split draw_split(const Screen& screen, std::string name, const DrawOptions& opti
     throw Error("a split of more than 2^32 samples is not supported; draw it of a subset");
   Json how = {
       {"by", lacuna::name(options.by)}, {"seed", options.seed}, {"fractions", options.fractions}};
+  how["unit"] = unit_of(options);
   if (!options.column.empty()) how["column"] = options.column;
   if (options.by == SplitBy::stratified) how["bins"] = options.bins;
   if (options.by != SplitBy::gene) how["repeats_together"] = options.repeats_together;

@@ -96,8 +96,10 @@ std::string evaluation_words(const Run& run) {
     words += fmt::format("; {} Pearson of {} {}", part->part, label.label,
                          pearson(label.model.pearson.value));
     if (const auto* baseline = report::best_baseline(label))
-      words += fmt::format(" (best baseline, {}: {})", baseline->name,
-                           pearson(baseline->metrics.pearson.value));
+      words += fmt::format(" (best baseline, {}: {}; the model {})", baseline->name,
+                           pearson(baseline->metrics.pearson.value),
+                           baseline->lead ? "is " + baseline->lead->model_is
+                                          : "was not compared with it; run `lacuna evaluate`");
   }
   return words;
 }

@@ -13,7 +13,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/stop.h"
 #include "lacuna/train/compare.h"
-#include "lacuna/train/evaluation.h"
+#include "lacuna/train/evaluation_file.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna::cli {
@@ -77,10 +77,10 @@ void run(const CompareCall& call) {
   const Comparison comparison = run_grid(call);
   for (const std::string& words : comparison.notes) print_note(words);
   if (!comparison.rows.empty()) {
-    std::vector<size_t> right;
-    for (size_t c = comparison.keys.size() + 3; c < comparison.keys.size() + 20; ++c)
-      right.push_back(c);
-    fmt::print("\n{}\n", format_table(comparison_rows(comparison), right));
+    const auto rows = comparison_rows(comparison);
+    std::vector<size_t> right;  // the numbers: all behind the names but the last two
+    for (size_t c = comparison.keys.size() + 3; c + 2 < rows[0].size(); ++c) right.push_back(c);
+    fmt::print("\n{}\n", format_table(rows, right));
   }
   fmt::print("{} of {} runs are finished; summary: {}\n", comparison.finished, comparison.total,
              (call.out / "summary.csv").string());

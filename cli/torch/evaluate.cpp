@@ -7,6 +7,7 @@
 #include "cli/torch_calls.h"
 #include "lacuna/core/stop.h"
 #include "lacuna/train/evaluate_run.h"
+#include "lacuna/train/evaluation_words.h"
 
 namespace lacuna::cli {
 
@@ -23,6 +24,7 @@ void run(const EvaluateCall& call) {
         "checkpoint {}{}\n", evaluation.checkpoint,
         status == "finished" ? "" : fmt::format(" of a run that has not ended ({})", status));
     fmt::print("{}", format_table(evaluation_rows(evaluation)));
+    for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
   } catch (const Stopped&) {
     lines.clear_line();
     fmt::print("stopped; nothing was written\n");

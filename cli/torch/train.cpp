@@ -8,7 +8,8 @@
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
-#include "lacuna/train/evaluation.h"
+#include "lacuna/train/evaluation_file.h"
+#include "lacuna/train/evaluation_words.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna::cli {
@@ -46,8 +47,10 @@ void run(const TrainCall& call) {
     set_exit_code(kResumeMe);
     return;
   }
-  const auto rows = evaluation_rows(read_evaluation(request.out));
-  fmt::print("\n{}\nrun: {}\n", format_table(rows), request.out.string());
+  const Evaluation evaluation = read_evaluation(request.out);
+  fmt::print("\n{}", format_table(evaluation_rows(evaluation)));
+  for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+  fmt::print("\nrun: {}\n", request.out.string());
 }
 
 }  // namespace lacuna::cli

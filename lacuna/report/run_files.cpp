@@ -108,11 +108,29 @@ Metrics read_metrics(const Json& json) {
           .mse = read_estimate(json, "mse")};
 }
 
+Estimate read_difference(const Json& json) {
+  const auto number = [](const Json& value) {
+    return value.is_null() ? kNotDefined : value.get<double>();
+  };
+  const Json& interval = json.at("interval");
+  return {number(json.at("value")), number(interval.at(0)), number(interval.at(1))};
+}
+
+std::optional<Lead> read_lead(const Json& json) {
+  if (!json.contains("difference")) return {};
+  const Json& difference = json.at("difference");
+  return Lead{.pearson = read_difference(difference.at("pearson")),
+              .spearman = read_difference(difference.at("spearman")),
+              .mse = read_difference(difference.at("mse")),
+              .judged_by = difference.at("judged_by").get<std::string>(),
+              .model_is = difference.at("model_is").get<std::string>()};
+}
+
 std::vector<NamedMetrics> read_named_metrics(const Json& json, const char* key) {
   std::vector<NamedMetrics> all;
   if (!json.contains(key) || json.at(key).is_null()) return all;
   for (const auto& [name, metrics] : json.at(key).items())
-    all.push_back({name, read_metrics(metrics), text_of(metrics, "note")});
+    all.push_back({name, read_metrics(metrics), text_of(metrics, "note"), read_lead(metrics)});
   return all;
 }
 
@@ -235,8 +253,15 @@ Evaluation read_evaluation(const fs::path& file) {
     evaluation.level = number_of(json.at("bootstrap"), "level");
   }
   evaluation.notes = json.value("notes", std::vector<std::string>());
+  evaluation.files = FileSet::from_index(file.parent_path(), json);
+  evaluation.files.check();
   for (const auto& [part, contents] : json.at("parts").items()) {
     PartEvaluation result = {.part = part, .samples = count_of(contents, "samples"), .labels = {}};
+    if (contents.contains("resampled")) {
+      result.unit = contents.at("resampled").at("unit").get<std::string>();
+      result.units = count_of(contents.at("resampled"), "count");
+      result.why = text_of(contents.at("resampled"), "why");
+    }
     for (const auto& [label, of_label] : contents.at("labels").items())
       result.labels.push_back({.label = label,
                                .model = read_metrics(of_label.at("model")),
@@ -311,12 +336,17 @@ std::vector<uint64_t> read_sample_numbers(const fs::path& file) {
   return {values.begin(), values.end()};
 }
 
-Predictions read_predictions(const fs::path& folder, const std::string& part) {
-  const std::string stem = (folder / part).string();
+Predictions read_predictions(const fs::path& run, const FileSet& files, const std::string& part) {
+  // With checksums the file that has them; an older version's as it stands.
+  const auto path = [&](const char* what) {
+    const std::string name = fmt::format("predictions/{}.{}.npy", part, what);
+    return files.files().empty() ? run / name : files.find(name);
+  };
+  const std::string stem = (run / "predictions" / part).string();
   Predictions result = {.part = part,
-                        .sample = read_sample_numbers(stem + ".sample.npy"),
-                        .predicted = read_npy(stem + ".predicted.npy"),
-                        .measured = read_npy(stem + ".measured.npy"),
+                        .sample = read_sample_numbers(path("sample")),
+                        .predicted = read_npy(path("predicted")),
+                        .measured = read_npy(path("measured")),
                         .label_count = 1};
   const Shape& shape = result.predicted.shape();
   if (shape.size() == 2) result.label_count = shape[1];
@@ -327,21 +357,27 @@ Predictions read_predictions(const fs::path& folder, const std::string& part) {
     throw Error(
         "{}.*.npy do not belong together: predicted and measured must be f32 [samples, "
         "labels] for the {} samples; run `lacuna evaluate {}` again",
-        stem, result.sample.size(), shell_word(folder.parent_path().string()));
+        stem, result.sample.size(), shell_word(run.string()));
   return result;
 }
 
 // Test first, then validation, then others by name.
 // Of the parts that were evaluated: what else lies there was not written by that evaluation.
-std::vector<Predictions> read_all_predictions(const fs::path& folder,
-                                              const std::vector<PartEvaluation>& parts) {
+std::vector<Predictions> read_all_predictions(const fs::path& run, const Evaluation& evaluation) {
   std::vector<Predictions> all;
   std::set<std::string> others;
-  for (const PartEvaluation& evaluated : parts)
-    if (fs::exists(folder / (evaluated.part + ".predicted.npy"))) others.insert(evaluated.part);
+  for (const PartEvaluation& evaluated : evaluation.parts) {
+    const std::string name = fmt::format("predictions/{}.predicted.npy", evaluated.part);
+    if (evaluation.files.files().empty() ? fs::exists(run / name)
+                                         : evaluation.files.listed(name) != nullptr)
+      others.insert(evaluated.part);
+  }
+  const auto read = [&](const std::string& part) {
+    all.push_back(read_predictions(run, evaluation.files, part));
+  };
   for (const std::string part : {"test", "validation"})
-    if (others.erase(part) > 0) all.push_back(read_predictions(folder, part));
-  for (const auto& part : others) all.push_back(read_predictions(folder, part));
+    if (others.erase(part) > 0) read(part);
+  for (const auto& part : others) read(part);
   return all;
 }
 
@@ -470,7 +506,7 @@ Run inspect_run(const fs::path& path) {
   const auto read_results = [&] {
     if (!fs::exists(evaluation)) return;
     run.evaluation = read_evaluation(evaluation);
-    run.predictions = read_all_predictions(path / "predictions", run.evaluation->parts);
+    run.predictions = read_all_predictions(path, *run.evaluation);
   };
   trying(run, evaluation, fmt::format("run `lacuna evaluate {}` again", shell_word(path.string())),
          read_results, [&] {

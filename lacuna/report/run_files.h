@@ -19,6 +19,7 @@
 #include "lacuna/core/array.h"
 #include "lacuna/core/file.h"
 #include "lacuna/report/row_charts.h"
+#include "lacuna/store/file_set.h"
 #include "lacuna/store/fingerprint.h"
 
 namespace lacuna::report {
@@ -32,10 +33,19 @@ struct Metrics {
   Estimate spearman = pearson;
   Estimate mse = pearson;
 };
+// The model minus a baseline, in the same draws of what was held out.
+struct Lead {
+  Estimate pearson, spearman, mse;
+  std::string judged_by;  // "pearson" or "mse"
+  std::string model_is;   // "ahead", "behind", "not told apart", "not defined"
+
+  const Estimate& judged() const { return judged_by == "mse" ? mse : pearson; }
+};
 struct NamedMetrics {
   std::string name;  // of a label, or of a baseline
   Metrics metrics;
-  std::string note = {};  // how a baseline was chosen, where it has something to say
+  std::string note = {};          // how a baseline was chosen, where it has something to say
+  std::optional<Lead> lead = {};  // of baselines; none: without draws, or by an older version
 };
 
 // ---- metrics.jsonl
@@ -61,6 +71,9 @@ struct PartEvaluation {
   std::string part;
   uint64_t samples = 0;
   std::vector<LabelEvaluation> labels;
+  std::string unit = "samples";  // what the bootstrap resampled
+  uint64_t units = 0;            // how many; 0: not said
+  std::string why = {};          // why it is samples, where the split does not say that it is
 };
 struct Evaluation {
   std::string split, checkpoint;
@@ -68,6 +81,7 @@ struct Evaluation {
   double level = kNotDefined;  // of its intervals, 0.95 for most
   std::vector<PartEvaluation> parts;
   std::vector<std::string> notes;  // of what was left out
+  FileSet files;                   // the predictions, with checksums; empty: an older version
 
   std::string interval_words() const;  // "95% bootstrap interval"
 };

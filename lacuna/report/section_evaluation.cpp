@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -30,6 +31,14 @@ std::string not_predicted(const Run& run) {
 
 // ---- baselines
 
+Cell lead_cell(const std::optional<Lead>& lead) {
+  if (!lead) return {"<span class=\"pale\">not computed</span>", true};
+  const char* what = lead->judged_by == "mse" ? "MSE" : "Pearson";
+  return {fmt::format("<span class=\"pale\">{}</span> {}", what,
+                      estimate_html(lead->judged(), lead->judged_by != "mse")),
+          true};
+}
+
 TableRow metrics_row(const std::string& name, const std::string& about, const Metrics& metrics,
                      bool is_strong) {
   const std::string more =
@@ -51,19 +60,23 @@ std::string about_baseline(const NamedMetrics& baseline) {
       {"ridge", "ridge regression on genes"},
       {"ridge_pairs", "ridge regression on genes and pairs"},
       {"mlp", "a small network on gene embeddings, without the graph"}};
-  const auto known = kAbout.find(baseline.name);
+  const auto known = kAbout.find(baseline.name.substr(0, baseline.name.find(" (fitted on ")));
   const std::string about = known == kAbout.end() ? "" : known->second;
   return about + (about.empty() || baseline.note.empty() ? "" : "; ") + baseline.note;
 }
 
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
+  const bool has_baselines = !label.baselines.empty();
   std::vector<TableRow> rows = {metrics_row("model", "", label.model, true)};
+  if (has_baselines) rows[0].cells.insert(rows[0].cells.end(), {{"", true}, {"", false}});
   const auto estimates = [](const Metrics& metrics) {
     return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
   };
   std::vector<ForestRow> forest = {{"model", estimates(label.model), 0, true}};
   for (const auto& baseline : label.baselines) {
     rows.push_back(metrics_row(baseline.name, about_baseline(baseline), baseline.metrics, false));
+    rows.back().cells.push_back(lead_cell(baseline.lead));
+    rows.back().cells.push_back(text_cell(baseline.lead ? baseline.lead->model_is : ""));
     forest.push_back({baseline.name, estimates(baseline.metrics), 1, false});
   }
   std::string out =
@@ -71,7 +84,22 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
                          with_commas(part.samples)),
              forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
              label.baselines.empty() ? "No baselines were evaluated." : "");
-  return out + table({"", "Pearson", "Spearman", "mean squared error", "measured samples"}, rows);
+  std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
+                                   "measured samples"};
+  if (has_baselines) head.insert(head.end(), {"model minus it", "model is"});
+  return out + table(head, rows);
+}
+
+// What the intervals of a part are over, and what is made of the differences.
+std::string drawn_words(const Evaluation& evaluation, const PartEvaluation& part) {
+  const std::string count = part.units > 0 ? with_commas(part.units) + " " : "";
+  std::string words = fmt::format(
+      "{} part: lines and brackets are {}s over its {}{}{}{}.", part.part,
+      evaluation.interval_words(), count, part.unit,
+      part.why.empty() ? "" : fmt::format(" ({})", part.why),
+      evaluation.rounds > 0 ? fmt::format(", {} draws", with_commas(evaluation.rounds)) : "");
+  words[0] = char(std::toupper(words[0]));
+  return words;
 }
 
 std::string part_block(const PartEvaluation& part) {
@@ -201,16 +229,17 @@ std::string baselines_section(const Run& run) {
   std::string words;
   if (!evaluation.checkpoint.empty())
     words = fmt::format("Checkpoint '{}'. ", evaluation.checkpoint);
-  words += fmt::format(
-      "The same samples for the model and for the baselines. Lines and brackets: "
-      "{}s over samples{}.",
-      evaluation.interval_words(),
-      evaluation.rounds > 0 ? fmt::format(" ({} draws)", with_commas(evaluation.rounds)) : "");
+  words +=
+      "The same samples and the same draws for the model and for the baselines. The model is ahead "
+      "of a baseline, or behind it, where the interval of the difference does not hold 0. ";
+  words += drawn_words(evaluation, *main);
   std::string out = note(words);
   for (const std::string& left_out : evaluation.notes) out += note(left_out);
   out += part_block(*main);
   for (const auto& part : run.evaluation->parts)
-    if (&part != main) out += fold(fmt::format("The {} part", part.part), part_block(part), false);
+    if (&part != main)
+      out += fold(fmt::format("The {} part", part.part),
+                  note(drawn_words(evaluation, part)) + part_block(part), false);
   return out;
 }
 

@@ -27,19 +27,31 @@ std::string with_interval(const Estimate& estimate, const std::string& interval)
 
 constexpr uint64_t kFew = 10;  // samples, of which a correlation says little
 
-std::string comparison(const Estimate& model, const Estimate& baseline) {
-  if (correlation(model.value) == correlation(baseline.value)) return "The model is as good as it.";
-  const bool is_ahead = model.value > baseline.value;
-  const bool has_intervals = std::isfinite(model.low) && std::isfinite(model.high) &&
-                             std::isfinite(baseline.low) && std::isfinite(baseline.high);
-  if (!has_intervals) return is_ahead ? "The model is ahead of it." : "The model is behind it.";
-  const bool overlap = model.low <= baseline.high && baseline.low <= model.high;
-  if (overlap)
+// From the paired difference, never from the two intervals: they may overlap where the model is
+// ahead in nearly every draw.
+std::string comparison(const Run& run, const PartEvaluation& part, const NamedMetrics& baseline) {
+  if (!baseline.lead) {
+    if (run.evaluation->rounds == 0 && std::isfinite(run.evaluation->level))
+      return "Without draws (`evaluate.bootstrap` is 0) this does not say whether the model is "
+             "ahead "
+             "of it.";
     return fmt::format(
-        "The model is {} it, but the intervals overlap: this alone does not tell them apart.",
-        is_ahead ? "ahead of" : "behind");
-  return fmt::format("The model is {} it, and the intervals do not overlap.",
-                     is_ahead ? "ahead of" : "behind");
+        "Whether the model is ahead of it was not computed; run `lacuna evaluate {}`.",
+        shell_word(run.path.string()));
+  }
+  const Lead& lead = *baseline.lead;
+  if (lead.model_is == "not defined") return "The two cannot be compared.";
+  const bool by_mse = lead.judged_by == "mse";
+  const Estimate& judged = lead.judged();
+  const auto text = [&](double value) { return by_mse ? number(value) : correlation(value); };
+  const std::string what =
+      lead.model_is == "not told apart"
+          ? "The two are not told apart"
+          : fmt::format("The model is {} it", lead.model_is == "ahead" ? "ahead of" : "behind");
+  return fmt::format("{}: its {} minus the baseline's is {} ({} {} to {}, over {}{}).", what,
+                     by_mse ? "MSE" : "Pearson", text(judged.value),
+                     run.evaluation->interval_words(), text(judged.low), text(judged.high),
+                     part.units > 0 ? with_commas(part.units) + " " : "", part.unit);
 }
 
 std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvaluation& label) {
@@ -60,8 +72,7 @@ std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvalu
   if (!best) return text + " No baselines were evaluated beside it.";
   text += fmt::format(" The best simple baseline, {}, reaches {}.", best->name,
                       with_interval(best->metrics.pearson, "interval"));
-  if (std::isfinite(label.model.pearson.value))
-    text += " " + comparison(label.model.pearson, best->metrics.pearson);
+  if (std::isfinite(label.model.pearson.value)) text += " " + comparison(run, part, *best);
   if (label.model.count < kFew)
     text += fmt::format(" {} samples are too few to say more.", label.model.count);
   return text;
@@ -131,8 +142,9 @@ std::string run_cards(const Run& run) {
 Cell baseline_cell(const LabelEvaluation& label) {
   const NamedMetrics* best = best_baseline(label);
   if (!best) return {"none", true};
-  return {fmt::format("{} <span class=\"pale\">{}</span>", correlation(best->metrics.pearson.value),
-                      escape(best->name)),
+  return {fmt::format("{} <span class=\"pale\">{}; model {}</span>",
+                      correlation(best->metrics.pearson.value), escape(best->name),
+                      best->lead ? escape(best->lead->model_is) : "minus it not computed"),
           true};
 }
 
@@ -246,7 +258,8 @@ std::string several_runs(std::span<const Run> runs) {
     out += figure("Runs and their best baselines",
                   forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
-                  "Lines are bootstrap intervals over samples.");
+                  "Lines are bootstrap intervals over what each run's split held out; whether a "
+                  "model is ahead is told by paired differences, which the table has.");
   return out;
 }
 

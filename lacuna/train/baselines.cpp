@@ -26,9 +26,11 @@ void for_each_pair(std::span<const uint32_t> genes, F&& f) {
 struct Measured {
   std::vector<uint64_t> samples;  // ascending
   std::vector<double> labels;     // as many
+  std::vector<double> weights;    // as many, of mean 1; empty: all 1
 };
 
-Measured measured_in(const Samples& samples, const Split& split, Part part, uint64_t label) {
+Measured measured_in(const Samples& samples, const Split& split, Part part, uint64_t label,
+                     const Column* weights) {
   const std::span<const float> labels = samples.labels.as<float>();  // [S, L]
   Measured measured;
   for (const uint64_t sample : samples_in(split, part)) {
@@ -39,9 +41,13 @@ Measured measured_in(const Samples& samples, const Split& split, Part part, uint
           "label '{}' of sample {} is infinite; baselines need numbers, and NaN for what "
           "was not measured",
           samples.label_names[label], sample);
+    if (weights && weights->number(sample) == 0) continue;
+    if (weights) measured.weights.push_back(weights->number(sample));
     measured.samples.push_back(sample);
     measured.labels.push_back(value);
   }
+  const double sum = std::accumulate(measured.weights.begin(), measured.weights.end(), 0.0);
+  for (double& weight : measured.weights) weight *= double(measured.weights.size()) / sum;
   return measured;
 }
 
@@ -125,30 +131,35 @@ double predict_set(const Baseline& baseline, std::span<const uint32_t> genes) {
 class Fitter {
  public:
   Fitter(const Samples& samples, uint32_t gene_count, const Split& split, uint64_t label,
-         const BaselineNote& note, const BaselineLimits& limits)
+         const BaselineNote& note, const BaselineLimits& limits, const Column* weights)
       : gene_count_(gene_count),
         label_(samples.label_names[label]),
         note_(note),
         limits_(limits),
-        train_(measured_in(samples, split, Part::train, label)),
-        validation_(measured_in(samples, split, Part::validation, label)) {
+        train_(measured_in(samples, split, Part::train, label, weights)),
+        validation_(measured_in(samples, split, Part::validation, label, nullptr)) {
     if (train_.samples.empty())
       throw Error(
-          "no sample in the training part of split '{}' has label '{}'; name another label "
+          "no sample in the training part of split '{}' has label '{}'{}; name another label "
           "or draw another split",
-          split.name, samples.label_names[label]);
+          split.name, samples.label_names[label], weights ? " and a weight above 0" : "");
     train_genes_ = gene_indicators(samples, gene_count, train_.samples);
     validation_genes_ = gene_indicators(samples, gene_count, validation_.samples);
     find_pairs();
   }
 
   Baseline mean() const {
-    const double sum = std::accumulate(train_.labels.begin(), train_.labels.end(), 0.0);
-    return {.name = "mean", .intercept = sum / double(train_.labels.size())};
+    double sum = 0, total = 0;
+    for (size_t s = 0; s < train_.labels.size(); ++s) {
+      sum += weight(s) * train_.labels[s];
+      total += weight(s);
+    }
+    return {.name = "mean", .intercept = sum / total};
   }
 
   std::optional<Baseline> gene() const {
-    const auto fit = fit_ridge(train_genes_, train_.labels, 1, {}, limits_.ridge_steps);
+    const auto fit =
+        fit_ridge(train_genes_, train_.labels, 1, {}, limits_.ridge_steps, train_.weights);
     if (!fit) {
       leave_out("gene and pair", unsettled());
       return {};
@@ -162,21 +173,19 @@ class Fitter {
 
   // On top of gene().
   Baseline pair(const Baseline& gene) const {
-    std::vector<double> left(pairs_.size(), 0.0);
-    std::vector<uint64_t> counts(pairs_.size(), 0);
+    std::vector<double> left(pairs_.size(), 0.0), counts(pairs_.size(), 0.0);
     for (uint64_t s = 0; s < train_genes_.size(); ++s) {
       const size_t at = recurring_pair(pairs_, train_genes_.of(s));
       if (at == kNoPair) continue;
-      left[at] += train_.labels[s] - predict_set(gene, train_genes_.of(s));
-      ++counts[at];
+      left[at] += weight(s) * (train_.labels[s] - predict_set(gene, train_genes_.of(s)));
+      counts[at] += weight(s);
     }
     Baseline baseline = gene;
     baseline.name = "pair";
     baseline.pairs = pairs_;
     baseline.only_recurring_pair = true;
-    for (size_t p = 0; p < pairs_.size(); ++p)
-      baseline.pairs[p].effect = left[p] / double(counts[p] + 1);
-    const auto used = std::count_if(counts.begin(), counts.end(), [](auto n) { return n > 0; });
+    for (size_t p = 0; p < pairs_.size(); ++p) baseline.pairs[p].effect = left[p] / (counts[p] + 1);
+    const auto used = std::count_if(counts.begin(), counts.end(), [](double n) { return n > 0; });
     baseline.note = fmt::format("on top of gene, {} recurring pairs", used);
     return baseline;
   }
@@ -199,6 +208,8 @@ class Fitter {
   }
 
  private:
+  double weight(uint64_t s) const { return train_.weights.empty() ? 1.0 : train_.weights[s]; }
+
   void leave_out(const char* which, const std::string& why) const {
     if (note_) note_(fmt::format("left out for label '{}': {}, because {}", label_, which, why));
   }
@@ -245,7 +256,8 @@ class Fitter {
   std::optional<Baseline> best_ridge(const char* name, const Indicators& x,
                                      const std::vector<PairEffect>& pairs) const {
     if (validation_.samples.empty()) {
-      const auto fit = fit_ridge(x, train_.labels, kDefaultRidgeStrength, {}, limits_.ridge_steps);
+      const auto fit = fit_ridge(x, train_.labels, kDefaultRidgeStrength, {}, limits_.ridge_steps,
+                                 train_.weights);
       if (!fit) {
         leave_out(name, unsettled());
         return {};
@@ -260,7 +272,7 @@ class Fitter {
     double best_mse = std::numeric_limits<double>::infinity();
     std::vector<double> start;
     for (double strength : kRidgeStrengths) {
-      auto fit = fit_ridge(x, train_.labels, strength, start, limits_.ridge_steps);
+      auto fit = fit_ridge(x, train_.labels, strength, start, limits_.ridge_steps, train_.weights);
       if (!fit) continue;
       ++settled;
       Baseline candidate = from_fit(name, *fit, pairs);
@@ -306,9 +318,9 @@ std::vector<float> Baseline::predict(const Samples& samples,
 
 std::vector<Baseline> fit_baselines(const Samples& samples, uint32_t gene_count, const Split& split,
                                     uint64_t label, const BaselineNote& note,
-                                    const BaselineLimits& limits) {
+                                    const BaselineLimits& limits, const Column* weights) {
   LACUNA_ASSERT(label < samples.label_count() && split.parts.size() == samples.size());
-  const Fitter fitter(samples, gene_count, split, label, note, limits);
+  const Fitter fitter(samples, gene_count, split, label, note, limits, weights);
   std::vector<Baseline> fitted = {fitter.mean()};
   if (const auto gene = fitter.gene()) {
     fitted.push_back(*gene);

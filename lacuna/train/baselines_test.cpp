@@ -87,7 +87,9 @@ std::map<Pair, int> pair_counts(const Example& example) {
 }
 
 // Predictions for all samples of a dense ridge on genes, and on recurring pairs where asked for.
-std::vector<double> dense_predictions(const Example& example, double strength, bool with_pairs) {
+// sample_weights: of the measured training samples, or empty: all 1.
+std::vector<double> dense_predictions(const Example& example, double strength, bool with_pairs,
+                                      const std::vector<double>& sample_weights = {}) {
   std::map<Pair, uint32_t> columns;
   if (with_pairs)
     for (const auto& [pair, count] : pair_counts(example))
@@ -106,7 +108,7 @@ std::vector<double> dense_predictions(const Example& example, double strength, b
     x.ptr.push_back(x.column.size());
     y.push_back(example.labels[s]);
   }
-  const std::vector<double> weights = dense_ridge(x, y, strength);
+  const std::vector<double> weights = dense_ridge(x, y, strength, sample_weights);
   for (const GeneSet& set : example.sets) {
     predictions.push_back(weights[0]);
     for (uint32_t column : columns_of(set)) predictions.back() += weights[column + 1];
@@ -219,6 +221,101 @@ TEST(Baselines, WithoutValidationTheDefaultStrengthIsUsedAndSaid) {
   EXPECT_NE(baselines[3].note.find("the default"), std::string::npos);
   expect_near(baselines[3].predict(example.samples, all(example)),
               dense_predictions(example, kDefaultRidgeStrength, false));
+}
+
+// Weights of mean 1 over the training samples that have the label and a weight above 0.
+std::vector<double> scaled_weights(const Example& example, const Column& column) {
+  std::vector<double> weights;
+  double sum = 0;
+  for (uint64_t s : measured_in(example, Part::train)) {
+    weights.push_back(column.number(s));
+    sum += weights.back();
+  }
+  const auto count = std::ranges::count_if(weights, [](double w) { return w > 0; });
+  for (double& weight : weights) weight *= double(count) / sum;
+  return weights;
+}
+
+TEST(Baselines, WeightsOfSamplesAreThoseOfTheDenseFit) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  Example example = random_example(seed);
+  // All measured, so that a sample of weight 0 does not count for which pairs recur.
+  std::vector<double> values;
+  Random random(seed, 8);
+  for (uint64_t s = 0; s < example.sets.size(); ++s) values.push_back(0.2 + 5 * random.uniform());
+  const Column column = {"w", Array::from(values), {}};
+  const auto fits =
+      fit_baselines(example.samples, kGenes, example.split, 1, {}, BaselineLimits(), &column);
+  const std::vector<double> weights = scaled_weights(example, column);
+  const auto train = measured_in(example, Part::train);
+  double sum = 0;
+  for (size_t i = 0; i < train.size(); ++i) sum += weights[i] * example.labels[train[i]];
+  EXPECT_NEAR(fits[0].intercept, sum / double(train.size()), 1e-9);
+  const auto gene = dense_predictions(example, 1, false, weights);
+  expect_near(fits[1].predict(example.samples, all(example)), gene);
+  // Offsets of recurring pairs, of {3, 5} for one, from what gene leaves, weighed.
+  double left = 0, total = 0;
+  const auto counts = pair_counts(example);
+  for (size_t i = 0; i < train.size(); ++i) {
+    const GeneSet& set = example.sets[train[i]];
+    if (!set.contains(3) || !set.contains(5)) continue;
+    const bool is_most = std::ranges::all_of(
+        pairs_of(set), [&](const Pair& pair) { return counts.at(pair) <= counts.at(Pair(3, 5)); });
+    ASSERT_TRUE(is_most);  // half of all triples have it
+    left += weights[i] * (example.labels[train[i]] - gene[train[i]]);
+    total += weights[i];
+  }
+  const auto& pairs = fits[2].pairs;
+  const auto at = std::ranges::find_if(
+      pairs, [](const PairEffect& pair) { return pair.first == 3 && pair.second == 5; });
+  ASSERT_NE(at, pairs.end());
+  EXPECT_NEAR(at->effect, left / (total + 1), 1e-6);
+  for (bool with_pairs : {false, true}) {
+    double best = std::numeric_limits<double>::infinity();
+    std::vector<double> expected;
+    for (double strength : kRidgeStrengths) {
+      const auto predictions = dense_predictions(example, strength, with_pairs, weights);
+      const double here = mse(example, predictions, Part::validation);  // unweighted
+      if (here < best) expected = predictions;
+      best = std::min(best, here);
+    }
+    expect_near(fits[with_pairs ? 4 : 3].predict(example.samples, all(example)), expected);
+  }
+}
+
+TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const Example example = random_example(seed);
+  const uint64_t count = example.sets.size();
+  const auto fit = [&](const Example& of, const Column* weights) {
+    std::vector<std::vector<float>> predictions;
+    for (const auto& one :
+         fit_baselines(of.samples, kGenes, of.split, 1, {}, BaselineLimits(), weights))
+      predictions.push_back(one.predict(example.samples, all(example)));
+    return predictions;
+  };
+  const auto expect_close = [&](const auto& a, const auto& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      for (uint64_t s = 0; s < count; ++s) EXPECT_NEAR(a[i][s], b[i][s], 2e-5);
+  };
+  const Column same = {"w", Array::from(std::vector<float>(count, 1e-4f)), {}};
+  expect_close(fit(example, &same), fit(example, nullptr));
+  // Weight 0 is not being there at all.
+  std::vector<float> values(count, 3);
+  std::vector<uint8_t> parts(example.split.parts.as<uint8_t>().begin(),
+                             example.split.parts.as<uint8_t>().end());
+  for (uint64_t s = 0; s < count; s += 4)
+    if (parts[s] == 0) {
+      values[s] = 0;
+      parts[s] = uint8_t(Part::unused);
+    }
+  const Column some = {"w", Array::from(values), {}};
+  Example without = example;
+  without.split.parts = Array::from(parts);
+  expect_close(fit(example, &some), fit(without, nullptr));
 }
 
 TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {

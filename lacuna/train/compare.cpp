@@ -13,6 +13,8 @@
 #include "lacuna/core/printable.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/train/evaluation.h"
+#include "lacuna/train/evaluation_file.h"
+#include "lacuna/train/evaluation_words.h"
 #include "lacuna/train/kept_split.h"
 #include "lacuna/train/run.h"
 
@@ -21,16 +23,11 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-struct MetricField {
-  const char* name;
-  const char* title;
-  double Metrics::*value;
-  Spread SummaryRow::*spread;
-};
-constexpr std::array<MetricField, 3> kMetrics = {
-    {{"pearson", "Pearson", &Metrics::pearson, &SummaryRow::pearson},
-     {"spearman", "Spearman", &Metrics::spearman, &SummaryRow::spearman},
-     {"mse", "MSE", &Metrics::mse, &SummaryRow::mse}}};
+// The spreads of kMetrics, in their order.
+constexpr std::array<Spread SummaryRow::*, 3> kSpreads = {&SummaryRow::pearson,
+                                                          &SummaryRow::spearman, &SummaryRow::mse};
+constexpr std::array<Spread DifferenceSpread::*, 3> kDifferenceSpreads = {
+    &DifferenceSpread::pearson, &DifferenceSpread::spearman, &DifferenceSpread::mse};
 
 Json read_run_json(const fs::path& run) {
   const fs::path path = run / "run.json";
@@ -45,35 +42,116 @@ Json read_run_json(const fs::path& run) {
 
 // ---- the summary
 
+// What must be the same for two runs to have met the same draws.
+struct DrawsKey {
+  uint64_t units = 0;
+  int rounds = 0;
+  std::vector<ListedFile> files;  // samples and measurements
+  bool operator==(const DrawsKey&) const = default;
+};
+
+DrawsKey draws_key(const Evaluation& evaluation, const PartEvaluation& part) {
+  DrawsKey key = {part.units_hash, evaluation.bootstrap, {}};
+  for (const char* what : {"sample", "measured"})
+    if (const auto* file =
+            evaluation.files.listed(fmt::format("predictions/{}.{}.npy", part.part, what)))
+      key.files.push_back(*file);
+  return key;
+}
+
+// The metrics of a predictor for a label in every draw.
+Draws draws_of(const PartDraws& draws, int rounds, size_t labels, size_t predictor, size_t label) {
+  Draws of(size_t(rounds), Metrics{});
+  for (size_t r = 0; r < of.size(); ++r)
+    for (size_t m = 0; m < kMetrics.size(); ++m)
+      of[r].*kMetrics[m].value =
+          draws.values[((predictor * of.size() + r) * labels + label) * kMetrics.size() + m];
+  return of;
+}
+
 // One row's scores, a run each.
 struct Cell {
   SummaryRow row;
-  std::vector<Metrics> metrics;
+  std::vector<Metrics> metrics = {};
+  // Of baselines: the model minus it, a run each, and the sum of that over runs in every draw.
+  std::vector<Metrics> differences = {};
+  Draws sums = {};
+  std::optional<DrawsKey> key = {};
 };
+
+std::vector<double> values_of(const std::vector<Metrics>& metrics, const MetricField& field) {
+  std::vector<double> values;
+  for (const Metrics& of : metrics) values.push_back(of.*field.value);
+  return values;
+}
 
 class Summary {
  public:
-  void add(const GridRun& run, const Evaluation& evaluation) {
-    for (const auto& part : evaluation.parts)
-      for (const auto& label : part.labels)
-        for (const auto& scores : label.scores)
-          cell(run, part.part, label.label, scores.predictor).metrics.push_back(scores.metrics);
+  void add(const GridRun& run, const fs::path& path, const Evaluation& evaluation) {
+    for (const auto& part : evaluation.parts) {
+      const PartDraws draws = read_draws(evaluation, part);
+      for (size_t l = 0; l < part.labels.size(); ++l) {
+        const LabelEvaluation& label = part.labels[l];
+        for (const auto& scores : label.scores) {
+          Cell& of = cell(run, part.part, label.label, scores.predictor);
+          of.metrics.push_back(scores.metrics);
+          if (scores.predictor == "model") continue;
+          of.differences.push_back(minus(label.scores[0].metrics, scores.metrics));
+          add_draws(of, path, evaluation, part, draws, l);
+        }
+      }
+    }
   }
 
   std::vector<SummaryRow> rows() {
     std::vector<SummaryRow> rows;
     for (auto& cell : cells_) {
-      for (const auto& field : kMetrics) {
-        std::vector<double> values;
-        for (const auto& metrics : cell.metrics) values.push_back(metrics.*field.value);
-        cell.row.*field.spread = spread_of(values);
-      }
+      for (size_t m = 0; m < kMetrics.size(); ++m)
+        cell.row.*kSpreads[m] = spread_of(values_of(cell.metrics, kMetrics[m]));
+      if (cell.row.predictor != "model" && cell.row.problem.empty())
+        cell.row.difference = difference_over_runs(cell);
       rows.push_back(cell.row);
     }
     return rows;
   }
 
  private:
+  static void add_draws(Cell& cell, const fs::path& path, const Evaluation& evaluation,
+                        const PartEvaluation& part, const PartDraws& draws, size_t label) {
+    const auto& names = draws.predictors;
+    const size_t at =
+        size_t(std::find(names.begin(), names.end(), cell.row.predictor) - names.begin());
+    if (evaluation.bootstrap == 0)
+      cell.row.problem = "without draws (evaluate.bootstrap is 0)";
+    else if (at == names.size())
+      cell.row.problem = fmt::format("not computed; run `lacuna evaluate {}`", path.string());
+    else if (cell.key && !(*cell.key == draws_key(evaluation, part)))
+      cell.row.problem = "its runs were evaluated on different samples, or with different draws";
+    if (!cell.row.problem.empty()) return;
+    cell.key = draws_key(evaluation, part);
+    const auto of = [&](size_t predictor) {
+      return draws_of(draws, evaluation.bootstrap, part.labels.size(), predictor, label);
+    };
+    const Draws model = of(0), baseline = of(at);
+    cell.sums.resize(model.size());
+    for (size_t r = 0; r < model.size(); ++r)
+      for (const auto& field : kMetrics)
+        cell.sums[r].*field.value += model[r].*field.value - baseline[r].*field.value;
+  }
+
+  static DifferenceSpread difference_over_runs(const Cell& cell) {
+    DifferenceSpread result;
+    for (size_t m = 0; m < kMetrics.size(); ++m) {
+      result.*kDifferenceSpreads[m] = spread_of(values_of(cell.differences, kMetrics[m]));
+      result.mean.value.*kMetrics[m].value = (result.*kDifferenceSpreads[m]).mean;
+    }
+    Draws means = cell.sums;
+    for (Metrics& mean : means)
+      for (const auto& field : kMetrics) mean.*field.value /= double(cell.differences.size());
+    result.mean.interval = interval_of(means);
+    return result;
+  }
+
   Cell& cell(const GridRun& run, const std::string& part, const std::string& label,
              const std::string& predictor) {
     const auto key = [](const SummaryRow& row) {
@@ -83,7 +161,7 @@ class Summary {
     const auto at = std::find_if(cells_.begin(), cells_.end(),
                                  [&](const Cell& cell) { return key(cell.row) == key(row); });
     if (at != cells_.end()) return *at;
-    cells_.push_back({row, {}});
+    cells_.push_back({row});
     return cells_.back();
   }
 
@@ -96,9 +174,29 @@ void summarise(const Grid& grid, const fs::path& out, Comparison& comparison) {
   for (const auto& run : grid.runs) {
     if (state_of(out / run.name) != RunState::finished) continue;
     ++comparison.finished;
-    summary.add(run, read_evaluation(out / run.name));
+    summary.add(run, out / run.name, read_evaluation(out / run.name));
   }
   comparison.rows = summary.rows();
+}
+
+Json to_json(const Spread& spread) {
+  return {{"runs", spread.runs},
+          {"mean", spread.mean},
+          {"sd", spread.sd},
+          {"min", spread.min},
+          {"max", spread.max}};
+}
+
+Json to_json(const DifferenceSpread& difference) {
+  Json json;
+  for (size_t m = 0; m < kMetrics.size(); ++m) {
+    const Interval& interval = difference.mean.interval.*kMetrics[m].interval;
+    json[kMetrics[m].name] = to_json(difference.*kDifferenceSpreads[m]);
+    json[kMetrics[m].name]["interval"] = {interval.low, interval.high};
+  }
+  json["judged_by"] = judged_by(difference.mean).name;
+  json["model_is"] = name(standing(difference.mean));
+  return json;
 }
 
 Json to_json(const Comparison& comparison) {
@@ -113,14 +211,10 @@ Json to_json(const Comparison& comparison) {
                     {"part", row.part},
                     {"label", row.label},
                     {"predictor", row.predictor}});
-    for (const auto& field : kMetrics) {
-      const Spread& spread = row.*field.spread;
-      rows.back()[field.name] = {{"runs", spread.runs},
-                                 {"mean", spread.mean},
-                                 {"sd", spread.sd},
-                                 {"min", spread.min},
-                                 {"max", spread.max}};
-    }
+    for (size_t m = 0; m < kMetrics.size(); ++m)
+      rows.back()[kMetrics[m].name] = to_json(row.*kSpreads[m]);
+    if (row.difference) rows.back()["difference"] = to_json(*row.difference);
+    if (!row.problem.empty()) rows.back()["difference"] = {{"problem", row.problem}};
   }
   return {{"format", "lacuna.summary"},
           {"version", 1},
@@ -133,22 +227,35 @@ std::string csv_number(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
 }
 
+// The last five cells of a line; empty where there is no difference.
+std::string csv_difference(const SummaryRow& row, size_t metric) {
+  if (!row.difference) return ",,,,,";
+  const Spread& spread = *row.difference.*kDifferenceSpreads[metric];
+  const Interval& interval = row.difference->mean.interval.*kMetrics[metric].interval;
+  std::string text;
+  for (double value : {spread.mean, spread.sd, interval.low, interval.high})
+    text += "," + csv_number(value);
+  return fmt::format("{},{}", text, name(standing(row.difference->mean)));
+}
+
 // A line a metric.
 std::string to_csv(const Comparison& comparison) {
   std::string text = "split";
   for (const auto& key : comparison.keys) text += "," + csv_cell(key);
-  text += ",part,label,predictor,metric,runs,mean,sd,min,max\n";
+  text +=
+      ",part,label,predictor,metric,runs,mean,sd,min,max,difference,difference_sd,difference_low,"
+      "difference_high,model_is\n";
   for (const auto& row : comparison.rows)
-    for (const auto& field : kMetrics) {
-      const Spread& spread = row.*field.spread;
+    for (size_t m = 0; m < kMetrics.size(); ++m) {
+      const Spread& spread = row.*kSpreads[m];
       text += csv_cell(row.split);
       for (const auto& value : row.values) text += "," + csv_cell(value);
       for (const std::string& cell : {row.part, row.label, row.predictor})
         text += "," + csv_cell(cell);
-      text += fmt::format(",{},{}", field.name, spread.runs);
+      text += fmt::format(",{},{}", kMetrics[m].name, spread.runs);
       for (double value : {spread.mean, spread.sd, spread.min, spread.max})
         text += "," + csv_number(value);
-      text += "\n";
+      text += csv_difference(row, m) + "\n";
     }
   return text;
 }
@@ -249,6 +356,7 @@ std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparis
   rows[0].insert(rows[0].end(), {"predictor", "runs"});
   for (const auto& field : kMetrics)
     rows[0].insert(rows[0].end(), {field.title, "sd", "min", "max"});
+  rows[0].insert(rows[0].end(), {"model minus it", "model is"});
   for (const auto& row : comparison.rows) {
     if (row.part != part) continue;
     std::vector<std::string> cells = {row.split};
@@ -256,11 +364,13 @@ std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparis
     cells.push_back(row.part);
     if (labels.size() > 1) cells.push_back(row.label);
     cells.insert(cells.end(), {row.predictor, std::to_string(row.mse.runs)});
-    for (const auto& field : kMetrics) {
-      const Spread& spread = row.*field.spread;
+    for (const auto& spread_field : kSpreads) {
+      const Spread& spread = row.*spread_field;
       for (double value : {spread.mean, spread.sd, spread.min, spread.max})
         cells.push_back(std::isnan(value) ? "-" : fmt::format("{:.3g}", value));
     }
+    cells.push_back(row.difference ? difference_text(row.difference->mean) : row.problem);
+    cells.push_back(row.difference ? std::string(name(standing(row.difference->mean))) : "");
     rows.push_back(std::move(cells));
   }
   return rows;

@@ -11,14 +11,22 @@
 //
 // Baselines other than the MLP do not depend on the seed: their spread is 0. With `graph: shuffled`
 // every seed shuffles the graph anew: the spread is also that over shuffled graphs.
+//
+// Whether the model is ahead of a baseline: all seeds of a row are judged on the same samples and
+// met the same draws of what was held out (bootstrap.h), which their evaluations keep. In every
+// draw the model minus the baseline is averaged over the seeds; the interval is the middle 95% of
+// these averages. It says how sure the mean over these seeds is for other units like those that
+// were held out; how much seeds differ is the sd beside it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lacuna/core/file.h"
+#include "lacuna/train/bootstrap.h"
 #include "lacuna/train/grid.h"
 
 namespace lacuna {
@@ -39,11 +47,21 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
+// The model minus a baseline.
+struct DifferenceSpread {
+  Spread pearson, spearman, mse;  // over seeds
+  Difference mean = {};           // over seeds, and over draws of what was held out
+};
+
 struct SummaryRow {
   std::string split;
   std::vector<std::string> values;  // [variations]
   std::string part, label, predictor;
   Spread pearson, spearman, mse;
+  // Of baselines. Nothing where it was not computed, and then why: without draws
+  // (evaluate.bootstrap is 0), an evaluation of an older version, runs that met different draws.
+  std::optional<DifferenceSpread> difference = {};
+  std::string problem = {};
 };
 
 struct RunFailure {
@@ -70,7 +88,8 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard = {});
 
 // A table for people of one part: test where it is there, else the last one. A head, then a row a
-// split, varied setting, label (where there are several) and predictor.
+// split, varied setting, label (where there are several) and predictor: its spread, the model minus
+// it and what the model is (ahead, behind, not told apart).
 std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparison);
 
 }  // namespace lacuna

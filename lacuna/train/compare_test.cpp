@@ -8,10 +8,12 @@
 #include <limits>
 #include <set>
 
+#include "lacuna/core/random.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/evaluation.h"
+#include "lacuna/train/evaluation_file.h"
 #include "lacuna/train/kept_split.h"
 #include "lacuna/train/run.h"
 
@@ -40,6 +42,29 @@ Evaluation fake_evaluation(const Config& config) {
   return evaluation;
 }
 
+// Predictions of 60 samples in twelve groups: the model knows more than `ridge`, whatever the seed,
+// and as much as `twin`.
+EvaluationInput real_input(const Config& config, int rounds) {
+  EvaluationInput input = {
+      .split = config.split, .checkpoint = "last", .labels = {"label"}, .bootstrap = rounds};
+  PartPredictions part = {Part::test, {}, {}, {}, {}, HeldOutUnits{.unit = "pairs", .count = 12}};
+  Random truth(7), noise(config.train.seed);
+  BaselinePredictions ridge = {"ridge", {}}, twin = {"twin", {}};
+  for (uint64_t s = 0; s < 60; ++s) {
+    part.samples.push_back(s);
+    part.units->units.push_back(uint32_t(s % 12));
+    part.units->ptr.push_back(s + 1);
+    const double value = truth.normal();
+    part.measured.push_back(float(value));
+    ridge.predicted.push_back(float(value + 3 * truth.normal()));
+    part.predicted.push_back(float(value + 0.5 * noise.normal()));
+    twin.predicted.push_back(float(value + 0.5 * noise.normal()));
+  }
+  part.baselines = {ridge, twin};
+  input.parts = {part};
+  return input;
+}
+
 class CompareTest : public testing::Test {
  protected:
   CompareTest() {
@@ -63,7 +88,12 @@ class CompareTest : public testing::Test {
     write_status(run, "running");
     if (fails_.contains(run.filename().string())) throw Error("the loss of batch 7 is NaN");
     if (stops_.contains(run.filename().string())) return false;
-    write_evaluation(run, {}, fake_evaluation(config));
+    if (bootstrap_ > 0) {
+      const EvaluationInput input = real_input(config, bootstrap_);
+      write_evaluation(run, input, evaluate(input));
+    } else {
+      write_evaluation(run, {}, fake_evaluation(config));
+    }
     write_status(run, "finished");
     return true;
   }
@@ -80,6 +110,7 @@ class CompareTest : public testing::Test {
   GridOptions options_;
   std::vector<std::string> trained_;
   std::set<std::string> fails_, stops_;
+  int bootstrap_ = 0;  // above 0: real predictions and draws
 };
 
 TEST(Spread, IsThatOfTheTextbook) {
@@ -287,20 +318,87 @@ TEST_F(CompareTest, CsvAndTableHoldTheSameNumbers) {
   options_.variations = {parse_variation("labels=[fitness],[fitness,interaction]")};
   const Comparison comparison = compare();
   const std::string csv = read_text(out() / "summary.csv");
-  EXPECT_THAT(csv, HasSubstr("split,labels,part,label,predictor,metric,runs,mean,sd,min,max\n"));
+  EXPECT_THAT(csv, HasSubstr("split,labels,part,label,predictor,metric,runs,mean,sd,min,max,"
+                             "difference,difference_sd,difference_low,difference_high,model_is\n"));
   EXPECT_THAT(csv, HasSubstr("random,[fitness],test,label,model,spearman,3,0.02,"));
-  EXPECT_THAT(csv, HasSubstr("random,\"[fitness,interaction]\",test,label,mean,pearson,0,,,,\n"));
+  EXPECT_THAT(csv,
+              HasSubstr("random,\"[fitness,interaction]\",test,label,mean,pearson,0,,,,,,,,,\n"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 2 * 2 * 3);
   const auto rows = comparison_rows(comparison);
   ASSERT_EQ(rows.size(), 5u);
-  EXPECT_THAT(rows[0],
-              ElementsAre("split", "labels", "part", "predictor", "runs", "Pearson", "sd", "min",
-                          "max", "Spearman", "sd", "min", "max", "MSE", "sd", "min", "max"));
-  EXPECT_THAT(rows[1],
-              ElementsAre("random", "[fitness]", "test", "model", "3", "0.201", "0.1", "0.101",
-                          "0.301", "0.02", "0.01", "0.01", "0.03", "4.67", "4.04", "1", "9"));
+  EXPECT_THAT(rows[0], ElementsAre("split", "labels", "part", "predictor", "runs", "Pearson", "sd",
+                                   "min", "max", "Spearman", "sd", "min", "max", "MSE", "sd", "min",
+                                   "max", "model minus it", "model is"));
+  EXPECT_THAT(rows[1], ElementsAre("random", "[fitness]", "test", "model", "3", "0.201", "0.1",
+                                   "0.101", "0.301", "0.02", "0.01", "0.01", "0.03", "4.67", "4.04",
+                                   "1", "9", "", ""));
   EXPECT_THAT(rows[4], ElementsAre("random", "[fitness,interaction]", "test", "mean", "3", "-", "-",
-                                   "-", "-", "-", "-", "-", "-", "0.1", "0", "0.1", "0.1"));
+                                   "-", "-", "-", "-", "-", "-", "0.1", "0", "0.1", "0.1",
+                                   "without draws (evaluate.bootstrap is 0)", ""));
+}
+
+TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
+  options_.seeds = 3;
+  options_.splits = {"random"};
+  options_.variations = {};
+  bootstrap_ = 80;
+  const Comparison comparison = compare();
+  ASSERT_EQ(comparison.rows.size(), 3u);
+  EXPECT_FALSE(comparison.rows[0].difference);
+  // From the predictions, draw by draw.
+  for (size_t b = 0; b < 2; ++b) {
+    const SummaryRow& row = comparison.rows[b + 1];
+    std::vector<double> means(80, 0.0), values;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      Config config = parse_config("screen: any", {});
+      config.train.seed = seed;
+      const PartPredictions part = real_input(config, 80).parts[0];
+      const std::vector<float>& baseline = part.baselines[b].predicted;
+      const auto draws = bootstrap({part.predicted, baseline}, part.measured, *part.units, 0, 80);
+      for (size_t r = 0; r < 80; ++r) means[r] += (draws[0][r].pearson - draws[1][r].pearson) / 3;
+      values.push_back(compute_metrics(part.predicted, part.measured).pearson -
+                       compute_metrics(baseline, part.measured).pearson);
+    }
+    const Interval expected = middle(means);
+    ASSERT_TRUE(row.difference);
+    EXPECT_NEAR(row.difference->mean.interval.pearson.low, expected.low, 1e-6);  // kept as f32
+    EXPECT_NEAR(row.difference->mean.interval.pearson.high, expected.high, 1e-6);
+    EXPECT_NEAR(row.difference->pearson.mean, spread_of(values).mean, 1e-12);
+    EXPECT_NEAR(row.difference->pearson.sd, spread_of(values).sd, 1e-12);
+  }
+  const auto rows = comparison_rows(comparison);
+  EXPECT_EQ(rows[2].back(), "ahead");
+  EXPECT_EQ(rows[3].back(), "not told apart");
+  EXPECT_THAT(rows[2][rows[2].size() - 2], testing::StartsWith("Pearson +0."));
+  const Json ridge = Json::parse(read_text(out() / "summary.json")).at("rows").at(1);
+  EXPECT_EQ(ridge.at("difference").at("model_is"), "ahead");
+  EXPECT_EQ(ridge.at("difference").at("pearson").at("runs"), 3);
+  EXPECT_THAT(read_text(out() / "summary.csv"), HasSubstr(",not told apart\n"));
+}
+
+TEST_F(CompareTest, RunsThatMetOtherDrawsAreNotAveraged) {
+  options_.seeds = 2;
+  options_.splits = {"random"};
+  options_.variations = {};
+  stops_ = {"random_seed=2"};
+  bootstrap_ = 40;
+  compare();
+  stops_.clear();
+  bootstrap_ = 50;
+  const Comparison mixed = compare();
+  EXPECT_FALSE(mixed.rows[1].difference);
+  EXPECT_THAT(mixed.rows[1].problem, HasSubstr("different draws"));
+  // As an older version wrote it: scores alone.
+  const fs::path file = out() / "random_seed=1" / "evaluation.json";
+  Json json = Json::parse(read_text(file));
+  json.erase("files");
+  json.erase("checksum");
+  for (auto& [name, part] : json.at("parts").items()) {
+    part.erase("resampled");
+    part.erase("predictors");
+  }
+  write_file(file, json.dump());
+  EXPECT_THAT(compare().rows[1].problem, HasSubstr("not computed; run `lacuna evaluate"));
 }
 
 }  // namespace

@@ -11,7 +11,10 @@
 #include "lacuna/core/stop.h"
 #include "lacuna/core/text.h"
 #include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/held_out.h"
 #include "lacuna/screen/sample_groups.h"
+#include "lacuna/train/batch_feed.h"
+#include "lacuna/train/evaluation_file.h"
 #include "lacuna/train/kept_split.h"
 #include "lacuna/train/mlp_baseline.h"
 #include "lacuna/train/predictor.h"
@@ -41,23 +44,49 @@ std::vector<uint64_t> removed_sets(const Screen& screen, std::span<const uint32_
   return hashes;
 }
 
-// The sets that the run was trained on; nothing where neither this screen nor the run's own has the
-// samples of then.
-std::optional<std::vector<uint64_t>> trained_sets(const Run& run, const Session& session) {
-  const auto sets_of = [&](const Screen& screen) -> std::optional<std::vector<uint64_t>> {
-    const std::optional<Split> split = kept_split(run, screen);
+// The samples that a run was trained on.
+struct TrainedOn {
+  Screen screen;
+  Split split;  // of its first samples; those that came since are unused
+};
+
+// A split of fewer samples, with the rest of the screen's unused.
+Split over_all_samples(Split split, const Screen& screen) {
+  const auto parts = split.parts.as<uint8_t>();
+  std::vector<uint8_t> all(parts.begin(), parts.end());
+  all.resize(screen.samples().size(), uint8_t(Part::unused));
+  split.parts = Array::from(std::move(all));
+  return split;
+}
+
+struct Trained {
+  std::optional<TrainedOn> on = {};
+  std::string problem = {};  // why it is nothing
+};
+
+// Nothing where neither this screen nor the run's own has the samples of then, or none kept them.
+Trained find_trained(const Run& run, const Session& session) {
+  if (!keeps_split(run)) return {{}, "an older version made it, and kept no split"};
+  const auto look = [&](const Screen& screen) -> std::optional<TrainedOn> {
+    std::optional<Split> split = kept_split(run, screen);
     if (!split) return {};
-    return removed_sets(screen, samples_in(*split, Part::train));
+    return TrainedOn{screen, over_all_samples(std::move(*split), screen)};
   };
-  if (auto sets = sets_of(session.screen)) return sets;
+  if (auto found = look(session.screen)) return {std::move(found)};
   const fs::path own = read_config(run.config(), {}).screen;
-  if (!fs::exists(own)) return {};
-  return sets_of(Screen::open(own));
+  const std::string gone = "the screen that it was trained on is not there any more";
+  if (!fs::exists(own)) return {{}, gone};
+  try {
+    if (auto found = look(Screen::open(own))) return {std::move(found)};
+  } catch (const Error& error) {
+    return {{}, fmt::format("the screen that it was trained on cannot be read: {}", error.what())};
+  }
+  return {{}, gone};
 }
 
 // Another screen, or a split that was drawn anew, may hold out what the run was trained on.
 void tell_what_was_seen(const Run& run, const Session& session, std::span<const Part> parts,
-                        const Note& note) {
+                        const Trained& trained, const Note& note) {
   const std::optional<Split> then = kept_split(run, session.screen);
   const uint64_t moved = then ? count_moved(*then, session.split) : 0;
   if (then && moved == 0 && then->parts.size() == session.split.parts.size()) return;
@@ -67,17 +96,17 @@ void tell_what_was_seen(const Run& run, const Session& session, std::span<const 
         "another part now",
         session.split.name, session.screen.path().string(), with_commas(moved),
         with_commas(then->parts.size())));
-  const auto trained = trained_sets(run, session);
-  if (!trained) {
+  if (!trained.on) {
     note(fmt::format("whether the run was trained on these samples cannot be said: {}",
-                     keeps_split(run) ? "the screen that it was trained on is not there any more"
-                                      : "an older version made it, and kept no split"));
+                     trained.problem));
     return;
   }
+  const auto trained_sets =
+      removed_sets(trained.on->screen, samples_in(trained.on->split, Part::train));
   for (const Part part : parts) {
     const auto sets = removed_sets(session.screen, session.samples(part));
     const auto seen = std::ranges::count_if(
-        sets, [&](uint64_t set) { return std::ranges::binary_search(*trained, set); });
+        sets, [&](uint64_t set) { return std::ranges::binary_search(trained_sets, set); });
     if (seen > 0)
       note(fmt::format(
           "{} of {} {} samples remove the same genes as one that the run was trained on", seen,
@@ -85,12 +114,105 @@ void tell_what_was_seen(const Run& run, const Session& session, std::span<const 
   }
 }
 
-void add_mlp(EvaluationInput& input, Session& session, TrainListener& listener) {
-  Session mlp = train_mlp_baseline(session, listener.progress());
+// What the bootstrap resamples, with a word where that is not what was held out, or is too little.
+HeldOutUnits units_of(const Session& session, Part part, std::span<const uint64_t> samples,
+                      const Note& note) {
+  constexpr uint64_t kFew = 10;
+  HeldOutUnits units = held_out_units(session.screen, session.split, samples);
+  if (!units.why.empty())
+    note(fmt::format("intervals of the {} part resample samples: split '{}': {}", name(part),
+                     session.split.name, units.why));
+  else if (units.count < kFew)
+    note(fmt::format("the {} part has only {} {}: intervals of so few say little", name(part),
+                     units.count, units.unit));
+  return units;
+}
+
+// The session, with another screen and split to fit baselines on.
+Session fitting_session(const Session& session, const TrainedOn& trained) {
+  Session fitting = session;
+  fitting.screen = trained.screen;
+  fitting.split = trained.split;
+  fitting.labels = find_labels(trained.screen.samples(), session.labels);
+  return fitting;
+}
+
+void add_mlp(EvaluationInput& input, const Session& fitting, const Session& session,
+             const std::string& fitted_on, TrainListener& listener) {
+  Session mlp = train_mlp_baseline(fitting, listener.progress());
+  mlp.screen = session.screen;
+  mlp.split = session.split;
+  mlp.labels = session.labels;
   for (PartPredictions& part : input.parts) {
     const Predictions found = predict_samples(mlp, samples_in(session.split, part.part), 4096);
-    part.baselines.push_back({.name = "mlp", .predicted = found.predicted});
+    part.baselines.push_back({.name = "mlp", .predicted = found.predicted, .fitted_on = fitted_on});
   }
+}
+
+// All of them, fitted on the training part of `fitting`.
+void add_all_baselines(EvaluationInput& input, const Session& fitting, const Session& session,
+                       const std::string& fitted_on, TrainListener& listener) {
+  const Samples& samples = fitting.screen.samples();
+  const std::string& column = fitting.config.train.weight_column;
+  std::optional<Column> weights;
+  if (!column.empty()) weights = weights_of(samples, column, fitting.samples(Part::train));
+  add_baselines(input,
+                {.samples = samples,
+                 .gene_count = fitting.screen.graph().genes().size(),
+                 .split = fitting.split,
+                 .labels = fitting.labels.columns,
+                 .weights = weights ? &*weights : nullptr,
+                 .fitted_on = fitted_on},
+                session.screen.samples());
+  add_mlp(input, fitting, session, fitted_on, listener);
+}
+
+// Those that are fitted on the training part that is here, where the model was trained on another.
+void add_refitted(EvaluationInput& input, const Session& session, bool is_own_screen,
+                  TrainListener& listener) {
+  const fs::path path = session.screen.path();
+  const std::string screen = (path.has_filename() ? path : path.parent_path()).filename().string();
+  const std::string fitted_on = is_own_screen ? screen + " as it is now" : screen;
+  const auto note = [&](const std::string& words) { input.notes.push_back(words); };
+  if (session.samples(Part::train).empty())
+    return note(
+        fmt::format("no baselines are fitted on {}: split '{}' has no training samples there",
+                    path.string(), session.split.name));
+  note(
+      fmt::format("baselines named \"(fitted on {})\" are fitted on the training part of split "
+                  "'{}' of {}, which is not what the model was trained on",
+                  fitted_on, session.split.name, path.string()));
+  Session fitting = session;
+  std::string& column = fitting.config.train.weight_column;
+  try {
+    if (!column.empty()) weights_of(session.screen.samples(), column, session.samples(Part::train));
+  } catch (const Error& error) {
+    note(fmt::format("baselines fitted on {} do not weigh its samples: {}", fitted_on,
+                     error.what()));
+    column.clear();
+  }
+  add_all_baselines(input, fitting, session, fitted_on, listener);
+}
+
+bool has_same_training(const TrainedOn& trained, const Session& session) {
+  return trained.screen.path() == session.screen.path() &&
+         samples_in(trained.split, Part::train) == session.samples(Part::train);
+}
+
+// Those fitted on what the model was trained on, and those fitted on what is here, where that is
+// something else.
+void add_both_baselines(EvaluationInput& input, const Session& session, const Trained& trained,
+                        bool is_own_screen, TrainListener& listener) {
+  // Where an older version kept no split, that of the run's own screen is taken for the run's.
+  const bool is_same = trained.on ? has_same_training(*trained.on, session) : is_own_screen;
+  if (is_same) return add_all_baselines(input, session, session, "", listener);
+  if (trained.on)
+    add_all_baselines(input, fitting_session(session, *trained.on), session, "", listener);
+  else
+    input.notes.push_back(
+        fmt::format("no baselines are fitted on the samples that the model was trained on: {}",
+                    trained.problem));
+  add_refitted(input, session, is_own_screen, listener);
 }
 
 }  // namespace
@@ -115,18 +237,20 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainLis
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
   const std::vector<Part> parts = parts_of(session, note);
-  tell_what_was_seen(run, session, parts,
-                     [&](const std::string& words) { input.notes.push_back(words); });
+  const auto keep = [&](const std::string& words) { input.notes.push_back(words); };
+  const Trained trained = find_trained(run, session);
+  tell_what_was_seen(run, session, parts, trained, keep);
   for (const Part part : parts) {
     Predictions found = predict_samples(session, session.samples(part), 0, listener.progress());
-    input.parts.push_back(
-        {part, std::move(found.samples), std::move(found.predicted), std::move(found.measured)});
+    HeldOutUnits units = units_of(session, part, found.samples, keep);
+    input.parts.push_back({.part = part,
+                           .samples = std::move(found.samples),
+                           .predicted = std::move(found.predicted),
+                           .measured = std::move(found.measured),
+                           .units = std::move(units)});
   }
-  if (options.baselines && !input.parts.empty()) {
-    add_baselines(input, session.screen.samples(), session.screen.graph().genes().size(),
-                  session.split, session.labels.columns);
-    add_mlp(input, session, listener);
-  }
+  if (options.baselines && !input.parts.empty())
+    add_both_baselines(input, session, trained, request.screen.empty(), listener);
   for (const std::string& words : input.notes) note(words);
   const Evaluation evaluation = evaluate(input);
   throw_if_stopped();

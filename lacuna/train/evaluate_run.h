@@ -23,6 +23,11 @@ struct EvaluateRequest {
 // was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part,
 // with early stopping on the validation part where there is one. Where it is stopped (core/stop.h)
 // nothing is written.
+//
+// Baselines are fitted on the samples that the model was trained on. Where these are not the
+// training part of the screen that is evaluated (another screen, another split since), there is a
+// second set, fitted on that part and labelled so; where they cannot be had, only that one, and a
+// note says so.
 Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener);
 
 // What evaluate_run() would find wrong with the labels of a session's screen, as an Error, so that

@@ -1,21 +1,14 @@
-// How well a run's model and the simple baselines predict the parts of its split, and the files of
-// a run that say so:
-//
-//   evaluation.json                        metrics of the model and of each baseline, by part and
-//                                          label, with bootstrap intervals (docs/evaluation.md)
-//   predictions/<part>.sample.npy          [S] u32 (u64 beyond 2^32): numbers of the samples
-//   predictions/<part>.predicted.npy       [S, L] f32: the model's, in the labels' own units
-//   predictions/<part>.measured.npy        [S, L] f32: NaN = not measured
+// How well a run's model and the simple baselines predict the parts of its split.
 //
 //   EvaluationInput input = {.split = "random", .checkpoint = "best_pearson"};
 //   input.labels = {"fitness"};
 //   const auto measured = measured_labels(samples, {{0}}, numbers);
 //   input.parts.push_back({Part::test, numbers, predicted, measured});
-//   add_baselines(input, samples, gene_count, split, {{0}});
-//   write_evaluation(run, input, evaluate(input));
+//   add_baselines(input, {samples, gene_count, split}, samples, {{0}});
+//   write_evaluation(run, input, evaluate(input));  // evaluation_file.h
 //
-// Metrics are those of metrics.h. All predictors of a part and label are drawn with the same seed,
-// so their intervals come from the same draws.
+// Metrics are those of metrics.h, intervals and differences those of bootstrap.h. All predictors of
+// a part and label meet the same draws, of what the split held out.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/file.h"
+#include "lacuna/screen/held_out.h"
 #include "lacuna/screen/samples.h"
+#include "lacuna/store/file_set.h"
 #include "lacuna/train/baselines.h"
+#include "lacuna/train/bootstrap.h"
 #include "lacuna/train/metrics.h"
 
 namespace lacuna {
@@ -36,6 +31,11 @@ struct BaselinePredictions {
   std::vector<float> predicted;         // [S, L]
   std::vector<std::string> notes = {};  // [L] how it was fitted, or empty
   std::vector<bool> is_fitted = {};     // [L] false: left out of this label; empty: all true
+  // The screen whose training part it was fitted on; empty: the samples that the model was trained
+  // on.
+  std::string fitted_on = {};
+
+  std::string label() const;  // "ridge", or "ridge (fitted on other)"
 };
 
 struct PartPredictions {
@@ -44,6 +44,7 @@ struct PartPredictions {
   std::vector<float> predicted;   // [S, L]
   std::vector<float> measured;    // [S, L]
   std::vector<BaselinePredictions> baselines = {};
+  std::optional<HeldOutUnits> units = {};  // what the bootstrap resamples; none: samples
 };
 
 struct EvaluationInput {
@@ -58,11 +59,19 @@ struct EvaluationInput {
 std::vector<float> measured_labels(const Samples& samples, std::span<const uint64_t> labels,
                                    std::span<const uint64_t> chosen);
 
-// Fits the baselines of baselines.h for each label (by index, as many as input.labels) and appends
-// their predictions to all parts, and to input.notes what was left out. Other predictors (the MLP)
-// are appended by whoever made them.
-void add_baselines(EvaluationInput& input, const Samples& samples, uint32_t gene_count,
-                   const Split& split, std::span<const uint64_t> labels,
+// What baselines are fitted on.
+struct FittingSamples {
+  const Samples& samples;
+  uint32_t gene_count;
+  const Split& split;
+  std::span<const uint64_t> labels;  // by index, as many as input.labels
+  const Column* weights = nullptr;   // of the samples, or none
+  std::string fitted_on = {};        // as in BaselinePredictions
+};
+// Fits the baselines of baselines.h for each label and appends their predictions for the parts'
+// samples (of `samples`, which may be another screen's with the same genes) to all parts, and to
+// input.notes what was left out. Other predictors (the MLP) are appended by whoever made them.
+void add_baselines(EvaluationInput& input, const FittingSamples& fitting, const Samples& samples,
                    const BaselineLimits& limits = {});
 
 struct Scores {
@@ -70,6 +79,9 @@ struct Scores {
   std::string note = {};
   Metrics metrics = {};
   std::optional<MetricIntervals> intervals = {};  // middle 95%
+  // The model minus this baseline; none for the model, without draws, and in an evaluation of an
+  // older version.
+  std::optional<Difference> difference = {};
 };
 
 struct LabelEvaluation {
@@ -77,10 +89,23 @@ struct LabelEvaluation {
   std::vector<Scores> scores = {};  // the model first, then the baselines
 };
 
+// The metrics in every draw, so that evaluations can be compared draw by draw.
+struct PartDraws {
+  std::vector<std::string> predictors = {};  // [P] the model first
+  std::vector<float> values = {};            // [P, rounds, L, 3] in the order of kMetrics
+};
+
 struct PartEvaluation {
   std::string part;
   uint64_t samples = 0;
   std::vector<LabelEvaluation> labels = {};
+  std::string unit =
+      {};                // what was resampled: "pairs"; empty: not said (an older version), samples
+  std::string why = {};  // why it is samples, where that is not what the split says
+  uint64_t units = 0;    // of them
+  uint64_t units_hash = 0;  // two evaluations with the same one, the same samples and the same
+                            // rounds have met the same draws
+  PartDraws draws = {};     // not read back with the rest (evaluation_file.h)
 };
 
 struct Evaluation {
@@ -88,22 +113,12 @@ struct Evaluation {
   int bootstrap = 0;  // rounds
   std::vector<PartEvaluation> parts = {};
   std::vector<std::string> notes = {};
+  // Of one that was read: whether checksums say that it is as it was written, and its predictions.
+  bool is_checked = false;
+  FileSet files = {};
 };
 
 // Throws Error when a part is given twice.
 Evaluation evaluate(const EvaluationInput& input);
-
-// Writes the files above. Those of an earlier evaluation go first, and no others that lie there;
-// evaluation.json comes last and by rename, so a run without one has no evaluation, whatever lies
-// in predictions/.
-void write_evaluation(const fs::path& run, const EvaluationInput& input,
-                      const Evaluation& evaluation);
-// Throws Error when the run has none, or a damaged one.
-Evaluation read_evaluation(const fs::path& run);
-
-// A table for people: a head, then a row a predictor. Columns: part, label (where there are
-// several), predictor, measured, Pearson, Spearman and MSE, each with its interval where there is
-// one; a dash for what is not defined.
-std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluation);
 
 }  // namespace lacuna

@@ -1,11 +1,12 @@
-// How well predictions agree with measurements, and how sure that is.
+// How well predictions agree with measurements.
 //
 // Pairs whose measurement is NaN (not measured) are left out and not counted. Sums are taken in
 // double. Pearson and Spearman are NaN where they are not defined: fewer than two pairs, or one
 // side without spread. All is NaN where there is no pair, or where a prediction of one is NaN.
-// Throws Error when the two sides differ in length.
+// How sure they are: bootstrap.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,14 +28,43 @@ struct MetricIntervals {
   Interval pearson, spearman, mse;
 };
 
+// The three of them, for loops.
+struct MetricField {
+  const char* name;   // in JSON
+  const char* title;  // for people
+  double Metrics::*value;
+  Interval MetricIntervals::*interval;
+};
+inline constexpr std::array<MetricField, 3> kMetrics = {
+    {{"pearson", "Pearson", &Metrics::pearson, &MetricIntervals::pearson},
+     {"spearman", "Spearman", &Metrics::spearman, &MetricIntervals::spearman},
+     {"mse", "MSE", &Metrics::mse, &MetricIntervals::mse}}};
+
+// Throws Error when the two sides differ in length.
 Metrics compute_metrics(std::span<const float> predicted, std::span<const float> measured);
 
-// Percentile bootstrap over samples: `rounds` draws with replacement, the middle `level` of each
-// metric; rounds in which a metric is not defined are left out. Exact: ranks are those within the
-// draw. The same numbers for the same seed and any number of threads; predictors that are given the
-// same measurements and seed meet the same draws. 1,000 rounds of 33,000 pairs: under a second on
-// two cores.
-MetricIntervals bootstrap(std::span<const float> predicted, std::span<const float> measured,
-                          uint64_t seed, int rounds = 1000, double level = 0.95);
+// One side of the pairs, sorted once: what is wanted again and again of the same values with other
+// weights. Floats, held as doubles: the sum of millions of equal ones is exact, so that a side
+// without spread is seen as such.
+class RankedValues {
+ public:
+  explicit RankedValues(std::vector<double> values);
+
+  const std::vector<double>& values() const { return values_; }  // [n]
+  bool has_nan() const { return has_nan_; }
+  // The average rank of each value where value i is there weights[i] times: [n].
+  void rank(std::span<const double> weights, std::span<double> ranks) const;
+
+ private:
+  std::vector<double> values_;
+  bool has_nan_ = false;
+  std::vector<uint32_t> order_;  // [n] ascending, then cut into groups of equals:
+  std::vector<uint32_t> ptr_;    // [groups + 1] into order
+};
+
+// The metrics of pairs of which pair i is there weights[i] times (whole numbers from 0 on): those
+// of as many copies. measured_ranks: measured.rank(weights). `count` is the sum of the weights.
+Metrics weighted_metrics(const RankedValues& predicted, const RankedValues& measured,
+                         std::span<const double> measured_ranks, std::span<const double> weights);
 
 }  // namespace lacuna

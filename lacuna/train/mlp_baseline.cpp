@@ -12,6 +12,7 @@
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/schedule.h"
 #include "lacuna/train/step.h"
+#include "lacuna/train/training_feed.h"
 
 namespace lacuna {
 namespace {
@@ -58,6 +59,7 @@ void set_parameters(Model& model, const std::vector<at::Tensor>& values) {
 TrainOptions options_for(const Session& like) {
   TrainOptions options = parse_config("screen: any", {}).train;
   options.seed = like.config.train.seed;
+  options.weight_column = like.config.train.weight_column;
   options.device = like.config.train.device;
   options.batch = std::clamp(int64_t(like.samples(Part::train).size()) / kBatchesPerEpoch,
                              kLeastBatch, kMostBatch);
@@ -87,10 +89,7 @@ Session train_mlp_baseline(const Session& like, Progress& progress) {
                           {.selection = session.samples(Part::train)});
   Loader loader(source, {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
                          .threads = 1});
-  BatchFeed feed(loader, session.labels,
-                 {.device = session.device(),
-                  .batch = options.batch,
-                  .widest = widest_removal(session.screen.samples())});
+  BatchFeed feed(loader, session.labels, training_feed(session));
   const bool has_validation = has_validation_labels(session);
   const int64_t epochs = has_validation ? kEpochs : kEpochsWithoutValidation;
   double best = std::numeric_limits<double>::infinity();

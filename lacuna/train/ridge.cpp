@@ -20,10 +20,15 @@ double dot(const Vector& a, const Vector& b) {
 // Eliminating the intercept centres the columns: with X centred, (X^T X + strength) w = X^T y.
 class NormalEquations {
  public:
-  NormalEquations(const Indicators& x, std::span<const double> y, double strength)
-      : x_(x), y_(y), strength_(strength), samples_(double(y.size())), counts_(x.columns, 0.0) {
-    for (uint32_t column : x.column) counts_[column] += 1;
-    mean_y_ = std::accumulate(y.begin(), y.end(), 0.0) / samples_;
+  NormalEquations(const Indicators& x, std::span<const double> y, double strength,
+                  std::span<const double> weights)
+      : x_(x), y_(y), strength_(strength), weights_(weights), counts_(x.columns, 0.0) {
+    for (uint64_t s = 0; s < x.size(); ++s) {
+      for (uint32_t column : x.of(s)) counts_[column] += weight(s);
+      samples_ += weight(s);
+      mean_y_ += weight(s) * y[s];
+    }
+    mean_y_ /= samples_;
   }
 
   // X^T X w + strength w
@@ -35,6 +40,7 @@ class NormalEquations {
       throw_if_stopped();
       double sum = -mean;
       for (uint32_t column : x_.of(s)) sum += w[column];
+      sum *= weight(s);
       for (uint32_t column : x_.of(s)) out[column] += sum;
     }
     return out;
@@ -43,7 +49,7 @@ class NormalEquations {
   Vector right_side() const {  // X^T y
     Vector out(counts_.size(), 0.0);
     for (uint64_t s = 0; s < x_.size(); ++s)
-      for (uint32_t column : x_.of(s)) out[column] += y_[s] - mean_y_;
+      for (uint32_t column : x_.of(s)) out[column] += weight(s) * (y_[s] - mean_y_);
     return out;
   }
 
@@ -56,19 +62,24 @@ class NormalEquations {
   double intercept(const Vector& w) const { return mean_y_ - dot(counts_, w) / samples_; }
 
  private:
+  double weight(uint64_t s) const { return weights_.empty() ? 1.0 : weights_[s]; }
+
   const Indicators& x_;
   std::span<const double> y_;
-  double strength_, samples_, mean_y_ = 0;
-  Vector counts_;  // [columns] samples that have it
+  double strength_, samples_ = 0, mean_y_ = 0;  // samples: the sum of their weights
+  std::span<const double> weights_;
+  Vector counts_;  // [columns] weight of the samples that have it
 };
 
 }  // namespace
 
 std::optional<RidgeFit> fit_ridge(const Indicators& x, std::span<const double> y, double strength,
-                                  std::span<const double> start, int most_steps) {
+                                  std::span<const double> start, int most_steps,
+                                  std::span<const double> weights) {
   LACUNA_ASSERT(x.size() == y.size() && !y.empty() && strength > 0);
+  LACUNA_ASSERT(weights.empty() || weights.size() == y.size());
   LACUNA_ASSERT(start.empty() || start.size() == x.columns);
-  const NormalEquations equations(x, y, strength);
+  const NormalEquations equations(x, y, strength, weights);
   const Vector right = equations.right_side(), diagonal = equations.diagonal();
   const size_t n = x.columns;
   RidgeFit fit;

@@ -1,12 +1,13 @@
 // Ridge regression on indicators (columns that a sample has or has not):
 //
 //   minimise over intercept and w:
-//   sum over samples s (y[s] - intercept - sum over columns c of s w[c])^2 + strength * sum w[c]^2
+//   sum over samples s weight[s] (y[s] - intercept - sum over columns c of s w[c])^2
+//     + strength * sum w[c]^2
 //
-// The intercept is not shrunk. Solved in double by conjugate gradients on the normal equations,
-// scaled by their diagonal, until the gradient has fallen to 1e-9 of what it is at w = 0. On one
-// thread and in a fixed order: the same bits on every run. A step costs one pass over the
-// indicators.
+// A whole weight counts like as many copies of the sample. The intercept is not shrunk. Solved in
+// double by conjugate gradients on the normal equations, scaled by their diagonal, until the
+// gradient has fallen to 1e-9 of what it is at w = 0. On one thread and in a fixed order: the same
+// bits on every run. A step costs one pass over the indicators.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,10 @@ struct RidgeFit {
 inline constexpr int kRidgeSteps = 10'000;  // hundreds are many
 
 // y: [S] finite, S > 0. strength > 0. start: [columns] weights to begin from (a fit of nearly the
-// same strength saves steps), or empty: zeros. Nothing when so many steps do not do.
+// same strength saves steps), or empty: zeros. weights: [S] from 0 on, their sum above 0, or empty:
+// all 1. Nothing when so many steps do not do.
 std::optional<RidgeFit> fit_ridge(const Indicators& x, std::span<const double> y, double strength,
-                                  std::span<const double> start = {}, int most_steps = kRidgeSteps);
+                                  std::span<const double> start = {}, int most_steps = kRidgeSteps,
+                                  std::span<const double> weights = {});
 
 }  // namespace lacuna

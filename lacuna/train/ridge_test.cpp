@@ -50,6 +50,36 @@ TEST(Ridge, IsTheClosedForm) {
   }
 }
 
+TEST(Ridge, AWeightIsAsManyCopiesAndTheDenseWeightedFit) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const Indicators x = random_indicators(seed, 200, 20);
+  const std::vector<double> y = random_labels(seed, 200);
+  Random random(seed, 3);
+  std::vector<double> whole, any, copied_y;
+  Indicators copied;
+  copied.columns = x.columns;
+  for (uint64_t s = 0; s < x.size(); ++s) {
+    whole.push_back(double(random.below(4)));
+    any.push_back(random.uniform());
+    for (double copy = 0; copy < whole[s]; ++copy) {
+      copied.column.insert(copied.column.end(), x.of(s).begin(), x.of(s).end());
+      copied.ptr.push_back(copied.column.size());
+      copied_y.push_back(y[s]);
+    }
+  }
+  for (double strength : {30.0, 1.0}) {
+    const RidgeFit fit = fit_ridge(x, y, strength, {}, kRidgeSteps, whole).value();
+    const RidgeFit copies = fit_ridge(copied, copied_y, strength).value();
+    EXPECT_NEAR(fit.intercept, copies.intercept, 1e-7);
+    for (size_t c = 0; c < x.columns; ++c) EXPECT_NEAR(fit.weights[c], copies.weights[c], 1e-7);
+    const RidgeFit weighted = fit_ridge(x, y, strength, {}, kRidgeSteps, any).value();
+    const std::vector<double> dense = dense_ridge(x, y, strength, any);
+    EXPECT_NEAR(weighted.intercept, dense[0], 1e-7);
+    for (size_t c = 0; c < x.columns; ++c) EXPECT_NEAR(weighted.weights[c], dense[c + 1], 1e-7);
+  }
+}
+
 TEST(Ridge, AColumnThatNoSampleHasIsZero) {
   Indicators x = {4, {0, 1, 2, 3}, {0, 0, 2}};
   const std::vector<double> y = {1, 2, 6};

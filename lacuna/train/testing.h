@@ -9,8 +9,9 @@
 namespace lacuna {
 
 // The dense normal equations with a column of ones in front, by Gaussian elimination.
+// weights: [S], or empty: all 1
 inline std::vector<double> dense_ridge(const Indicators& x, const std::vector<double>& y,
-                                       double strength) {
+                                       double strength, const std::vector<double>& weights = {}) {
   const size_t n = x.columns + 1;
   std::vector<std::vector<double>> a(n, std::vector<double>(n + 1, 0.0));
   for (size_t c = 1; c < n; ++c) a[c][c] = strength;
@@ -18,9 +19,10 @@ inline std::vector<double> dense_ridge(const Indicators& x, const std::vector<do
     std::vector<double> row(n, 0.0);
     row[0] = 1;
     for (uint32_t column : x.of(s)) row[column + 1] = 1;
+    const double weight = weights.empty() ? 1 : weights[s];
     for (size_t i = 0; i < n; ++i) {
-      for (size_t j = 0; j < n; ++j) a[i][j] += row[i] * row[j];
-      a[i][n] += row[i] * y[s];
+      for (size_t j = 0; j < n; ++j) a[i][j] += weight * row[i] * row[j];
+      a[i][n] += weight * row[i] * y[s];
     }
   }
   for (size_t i = 0; i < n; ++i) {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <set>
+#include <string>
+
 #include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/store/kill_testing.h"

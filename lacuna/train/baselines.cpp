@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/core/text.h"
 #include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/sample_groups.h"
@@ -79,7 +80,10 @@ std::vector<PairEffect> recurring_pairs(const Indicators& genes, uint64_t count)
     for_each_pair(genes.of(s), [&](uint32_t first, uint32_t second) {
       keys.push_back(uint64_t(first) << 32 | second);
     });
-  std::sort(keys.begin(), keys.end());
+  std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) {
+    throw_if_stopped();  // a hundred million of them take ten seconds
+    return a < b;
+  });
   std::vector<PairEffect> pairs;
   for (size_t i = 0, end; i < keys.size(); i = end) {
     for (end = i + 1; end < keys.size() && keys[end] == keys[i];) ++end;

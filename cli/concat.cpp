@@ -20,7 +20,7 @@ void run(const Options& options) {
   std::vector<Screen> screens;
   Json sources = Json::array();
   for (const auto& path : options.screens) {
-    screens.push_back(Screen::open(path));
+    screens.push_back(Screen::open(path, progress));
     sources.push_back({{"path", path}, {"fingerprint", hex(screens.back().fingerprint().value())}});
   }
   JoinedSamples joined = join_samples(screens, options.source, progress);

@@ -151,6 +151,10 @@ std::string fingerprint_text(const Fingerprint& fingerprint) {
   return format_table(rows);
 }
 
+// Names, counts and checksums are as true as the text they are read from.
+constexpr const char* kUnchecked =
+    "manifest: not checked (written before manifests had checksums)\n";
+
 std::string screen_text(const Screen& screen, const ScreenSummary& summary) {
   const Directory& directory = screen.directory();
   const Json& manifest = directory.manifest();
@@ -161,6 +165,7 @@ std::string screen_text(const Screen& screen, const ScreenSummary& summary) {
   const Json made_by = manifest.value("made_by", Json());
   if (made_by.is_object() && made_by.contains("command"))
     text += fmt::format("made by: {}\n", made_by.at("command").get<std::string>());
+  if (!directory.is_manifest_checked()) text += kUnchecked;
   text += "\n" + nodes_text(screen.graph(), summary);
   text += "\n" + edges_text(summary);
   text += "\n" + samples_text(screen, summary);
@@ -262,6 +267,7 @@ Json screen_json(const Screen& screen, const ScreenSummary& summary, bool checke
       {"fingerprint",
        {{"value", hex(screen.fingerprint().value())}, {"parts", screen.fingerprint().to_json()}}},
       {"made_by", manifest.value("made_by", Json())},
+      {"manifest_checked", screen.directory().is_manifest_checked()},
       {"checked", checked}};
 }
 
@@ -318,9 +324,11 @@ void run_store(const Options& options) {
   if (options.check)
     throw Error("{}: a store is checked against its screen: `lacuna verify {} --screen SCREEN`",
                 options.path, shell_word(options.path));
+  const bool is_checked = check_store_manifest(store);
   if (options.json) {
     Json json = store.manifest();
     json["finished"] = true;
+    json["manifest_checked"] = is_checked;
     return fmt::print("{}\n", json.dump(2));
   }
   MaskStoreContents contents;
@@ -332,9 +340,10 @@ void run_store(const Options& options) {
   const uint64_t samples = contents.end - contents.begin;
   fmt::print("{}: {}, version {}, finished, {}\n", options.path, MaskStoreContents::kFormat,
              store.manifest().at("version").get<int>(), format_bytes(bytes));
-  fmt::print("masks of rung {} of samples {} to {}, {} a sample\n{}\n", disk_rung(contents.form),
+  fmt::print("masks of rung {} of samples {} to {}, {} a sample\n{}{}\n", disk_rung(contents.form),
              with_commas(contents.begin), with_commas(contents.end - 1),
-             format_bytes(bytes / std::max<uint64_t>(samples, 1)), source_text(store.manifest()));
+             format_bytes(bytes / std::max<uint64_t>(samples, 1)), source_text(store.manifest()),
+             is_checked ? "" : kUnchecked);
   Table rows = {{"mask", "elements"}};
   for (const auto& section : contents.sections)
     rows.push_back({section.name, with_commas(section.count)});
@@ -355,8 +364,8 @@ void run(const Options& options) {
     return run_unfinished_store(options);
   if (Directory::format_of(options.path) == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;
-  const Screen screen = Screen::open(options.path);
-  if (options.check) screen.check(progress);
+  const Screen screen =
+      options.check ? Screen::open(options.path, progress) : Screen::open_unchecked(options.path);
   const ScreenSummary summary = summarise(screen, progress);
   if (options.json) {
     fmt::print("{}\n", screen_json(screen, summary, options.check).dump(2));

@@ -39,7 +39,7 @@ std::pair<uint64_t, uint64_t> parse_range(const std::string& text, uint64_t samp
 void run(const Options& options) {
   TerminalProgress progress;
   const auto start = std::chrono::steady_clock::now();
-  const Screen screen = Screen::open(options.screen);
+  const Screen screen = Screen::open(options.screen, progress);
   PrepareOptions prepare = {.threads = options.threads, .again = options.again};
   prepare.view = gene_reaction_view_from_name(options.view);
   if (!options.samples.empty())

@@ -17,7 +17,7 @@ struct Options {
 
 void run(const Options& options) {
   TerminalProgress progress;
-  const Screen screen = Screen::open(options.screen);
+  const Screen screen = Screen::open(options.screen, progress);
   const Json source = {{"path", options.screen},
                        {"fingerprint", hex(screen.fingerprint().value())}};
   const Json made_by = {{"command", command_line()},

@@ -20,12 +20,14 @@ struct Options {
 
 void run(Options options) {
   TerminalProgress progress;
-  const Screen screen = Screen::open(options.screen);
+  const Screen screen = Screen::open(options.screen, progress);
   options.verify.seed = std::random_device()();
   const VerifyResult result = verify_masks(screen, options.store, options.verify, progress);
   const MaskStoreContents& contents = result.contents;
   fmt::print("{}: {}, samples {} to {}\n", options.store, disk_rung(contents.form),
              with_commas(contents.begin), with_commas(contents.end - 1));
+  if (!result.is_manifest_checked)
+    fmt::print("manifest: not checked (written before manifests had checksums)\n");
   for (const auto& fault : result.faults) fmt::print("  {}\n", fault);
   if (result.fault_count > result.faults.size())
     fmt::print("  and {} more\n", with_commas(result.fault_count - result.faults.size()));

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy
 import pytest
-from program import PROGRAM, fail, lacuna, succeed
+from program import PROGRAM, edit_manifest, fail, lacuna, succeed
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,6 @@ def made(tmp_path_factory):
 def screen(made, tmp_path):
     shutil.copytree(made, tmp_path / "screen")
     return tmp_path / "screen"
-
-
-def edit_manifest(screen, **changes):
-    manifest = json.loads((screen / "manifest.json").read_text())
-    (screen / "manifest.json").write_text(json.dumps(manifest | changes))
 
 
 def poke(file, index, value):
@@ -45,7 +40,7 @@ def test_gene_index_out_of_range(screen):
     words = fail("info", screen)
     assert "sample 7 removes gene index 40" in words and "40 genes" in words
     assert "removed.npy" in fail("info", screen, "--check")
-    assert "gene index 40" in fail("split", screen, "--name", "x", "--by", "gene")
+    assert "removed.npy" in fail("split", screen, "--name", "x", "--by", "gene")  # it checks before it reads
 
 
 def test_edge_index_out_of_range(screen):
@@ -119,7 +114,7 @@ def test_hostile_header(screen, start, words):
 
 
 def test_manifest_of_a_newer_version(screen):
-    edit_manifest(screen, version=2)
+    edit_manifest(screen, lambda manifest: manifest.update(version=2))
     for command in (["info", screen], ["split", screen, "--name", "x", "--by", "random"]):
         words = fail(*command)
         assert "version 2" in words and "up to version 1" in words and "update" in words
@@ -132,9 +127,9 @@ def test_not_a_screen(tmp_path, screen):
     (tmp_path / "empty").mkdir()
     assert "no manifest.json" in fail("info", tmp_path / "empty")
     assert "a file" in fail("info", "/dev/null")
-    edit_manifest(screen, format="lacuna.recording")
+    edit_manifest(screen, lambda manifest: manifest.update(format="lacuna.recording"))
     assert "a lacuna.recording, not a lacuna.screen" in fail("info", screen)
-    edit_manifest(screen, format=7)
+    edit_manifest(screen, lambda manifest: manifest.update(format=7))
     assert "manifest.json is damaged" in fail("info", screen)
 
 
@@ -145,9 +140,8 @@ def test_manifest_that_is_none(screen, text):
 
 
 def test_manifest_that_points_outside(screen):
-    manifest = json.loads((screen / "manifest.json").read_text())
-    manifest["files"]["../../../etc/passwd"] = {"bytes": 1, "xxh3": "0" * 16}
-    (screen / "manifest.json").write_text(json.dumps(manifest))
+    outside = {"../../../etc/passwd": {"bytes": 1, "xxh3": "0" * 16}}
+    edit_manifest(screen, lambda manifest: manifest["files"].update(outside))
     assert "'../../../etc/passwd' is not the name of a file inside" in fail("info", screen)
 
 
@@ -329,6 +323,13 @@ def test_screens_over_other_genes_are_not_joined(screen, tmp_path):
     names = (other / "nodes/gene.txt").read_text().splitlines()
     names[6] = "X" * len(names[6])
     (other / "nodes/gene.txt").write_text("\n".join(names) + "\n")
+    assert "nodes/gene.txt: its bytes have changed" in fail("concat", tmp_path / "out", screen, other)
+    hashed = pytest.importorskip("xxhash").xxh3_64_hexdigest((other / "nodes/gene.txt").read_bytes())
+
+    def rename(manifest):
+        manifest["files"]["nodes/gene.txt"]["xxh3"] = manifest["fingerprint"]["genes"] = hashed
+
+    edit_manifest(other, rename)
     assert "line 7 is" in fail("concat", tmp_path / "out", screen, other)
 
 

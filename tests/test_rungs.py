@@ -85,12 +85,12 @@ def test_also_where_the_wild_type_is_computed_apart(folder, setting):
 @pytest.mark.parametrize("setting", [ONE_LAYER, {"model.layers": 2}])
 def test_the_masks_of_a_store_are_what_the_model_reads(folder, setting):
     """The edges of one type are taken away in the store alone: the training must be another one."""
-    lmdb = pytest.importorskip("lmdb")
+    lmdb, xxhash = pytest.importorskip("lmdb"), pytest.importorskip("xxhash")
     changed = folder / f"changed-{len(setting)}"
     shutil.copytree(store(folder, "disk:bf16"), changed)
     manifest = json.loads((folder / "screen/manifest.json").read_text())
     # Behind a header and the masks of nodes, in whole blocks of 64 bytes. In bf16 a record of this screen is large enough
-    # for pages of its own, on which LMDB finds nothing and which are therefore not checked when a store is opened.
+    # for pages of its own, on which LMDB finds nothing: only the checksum in its header has to be made to fit.
     begin = 48 + sum(-(-2 * nodes["count"] // 64) * 64 for nodes in manifest["nodes"])
     end = begin + 2 * manifest["edges"][0]["count"]
     data = bytearray((changed / "data.mdb").read_bytes())
@@ -98,6 +98,8 @@ def test_the_masks_of_a_store_are_what_the_model_reads(folder, setting):
         for _, value in view.cursor():
             place = data.index(value)
             data[place + begin : place + end] = bytes(end - begin)
+            record = bytes(data[place + 48 : place + len(value)])
+            data[place + 16 : place + 24] = xxhash.xxh3_64_intdigest(record).to_bytes(8, "little")
     (changed / "data.mdb").write_bytes(data)
     setting = {"train.epochs": 1, **setting}
     right, wrong = (train(folder, "disk:bf16", f"read-{len(setting)}-{path.name}", store=path, **setting)

@@ -1,11 +1,13 @@
 #include "lacuna/load/mask_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <optional>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/text.h"
 #include "lacuna/load/store_pages.h"
 #include "lacuna/store/directory_lock.h"
@@ -55,6 +57,21 @@ MaskHeader header_of(std::span<const std::byte> value) {
   std::memcpy(&header, value.data(), sizeof header);
   return header;
 }
+
+// Which samples' records were found whole. Any number of threads may set and ask.
+class SampleSet {
+ public:
+  explicit SampleSet(uint64_t samples) : words_((samples + 63) / 64) {}
+  bool has(uint64_t sample) const {
+    return words_[sample / 64].load(std::memory_order_relaxed) >> (sample % 64) & 1;
+  }
+  void add(uint64_t sample) {
+    words_[sample / 64].fetch_or(uint64_t(1) << (sample % 64), std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::atomic<uint64_t>> words_;
+};
 
 }  // namespace
 
@@ -185,7 +202,14 @@ struct MaskStore::State {
         contents(std::move(held)),
         lock(directory.path(), DirectoryLock::Use::reading),
         layout(RemovalRules(screen.graph(), contents.view), MaskForm::u8),
-        record_bytes(lacuna::record_bytes(layout, contents.form)) {
+        record_bytes(lacuna::record_bytes(layout, contents.form)),
+        whole(contents.end - contents.begin) {
+    const std::string path = shell_word(directory.path().string());
+    mend = fmt::format(
+        "`lacuna verify {} --screen {} --all` looks for more, and `{} --again` makes the store "
+        "anew",
+        path, shell_word(screen.path().string()),
+        prepare_command(screen, contents, directory.path()));
     const StorePages pages = StorePages::of(directory);
     pages.check();
     environment.emplace(directory.path());
@@ -206,10 +230,25 @@ struct MaskStore::State {
   MaskLayout layout;
   uint64_t record_bytes;  // 0 for positions
   uint64_t bytes = 0;
+  mutable SampleSet whole;  // samples whose record was read against its checksum, from begin on
+  std::string mend;         // commands, for messages
   std::optional<LmdbEnvironment> environment;
   std::optional<LmdbTransaction> transaction;
   mutable std::mutex mutex;  // a transaction belongs to one thread at a time; what it gives to all
 };
+
+bool check_store_manifest(const Directory& store) {
+  Json manifest = store.manifest();
+  if (store.is_manifest_checked()) return true;
+  if (!manifest.contains("xxh3")) return false;
+  std::string stated;
+  read_manifest(store.path(), [&] { stated = manifest.at("xxh3").get<std::string>(); });
+  for (const char* const key : {"format", "version", "files", "xxh3"}) manifest.erase(key);
+  if (hex(hash64(manifest.dump())) != stated)
+    throw Error("{}: manifest.json has changed; restore it or make the store again",
+                store.path().string());
+  return true;
+}
 
 Directory open_mask_directory(const fs::path& path, const Screen& screen,
                               MaskStoreContents& contents) {
@@ -229,6 +268,8 @@ Directory open_mask_directory(const fs::path& path, const Screen& screen,
   }
   const Directory directory =
       Directory::open(path, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
+  check_store_manifest(directory);
+  directory.check(Progress::none());  // pages.npy
   read_manifest(path, [&] { contents = MaskStoreContents::from_json(directory.manifest(), path); });
   contents.check_made_for(screen, path);
   return directory;
@@ -258,8 +299,7 @@ std::span<const std::byte> MaskStore::record(uint64_t sample) const {
         sample, path().string(), begin(), end() - 1);
   const auto value = state_->value(sample);
   const auto refuse = [&](const char* what) {
-    throw Error("store {}: {} sample {}; see `lacuna verify {}`", path().string(), what, sample,
-                shell_word(path().string()));
+    throw Error("store {}: {} sample {}; {}", path().string(), what, sample, state_->mend);
   };
   if (value.empty()) refuse("there is no value for");
   if (value.size() < sizeof(MaskHeader)) refuse("damaged value of");
@@ -270,7 +310,11 @@ std::span<const std::byte> MaskStore::record(uint64_t sample) const {
                                .xxh3 = header.xxh3,
                                .bytes = state_->record_bytes ? state_->record_bytes : bytes};
   if (header != expected || header.bytes != bytes) refuse("damaged header of");
-  return value.subspan(sizeof(MaskHeader));
+  const auto record = value.subspan(sizeof(MaskHeader));
+  if (state_->whole.has(sample - begin())) return record;
+  if (hash64(record) != header.xxh3) refuse("damaged record of");
+  state_->whole.add(sample - begin());
+  return record;
 }
 
 }  // namespace lacuna

@@ -83,9 +83,11 @@ std::string mask_key(uint64_t sample);
 // of them lives. Any number of threads may use it.
 class MaskStore {
  public:
-  // Reads the manifest and the pages that LMDB finds values by, not the values. Throws Error that
-  // says what is wrong and which command mends it when the store is unfinished, made for another
-  // graph, other rules or other samples, being written to, cut short, or has a damaged tree.
+  // Reads the manifest and the pages that LMDB finds values by against their checksums, not the
+  // values. Throws Error that says what is wrong and which command mends it when the store is
+  // unfinished, made for another graph, other rules or other samples, being written to, cut short,
+  // or has a damaged manifest or tree. That it was made for this screen is told by the screen's
+  // fingerprint, so the screen must be a checked one (Screen::open()).
   static MaskStore open(const fs::path& path, const Screen& screen);
 
   const fs::path& path() const;
@@ -97,8 +99,9 @@ class MaskStore {
   uint64_t end() const;
   uint64_t bytes() const;  // on disk, of all files
 
-  // A view of the mapped file, without a copy. Throws Error when the sample is not in the store, or
-  // its header is not right; the bytes of the record are for `lacuna verify` to check.
+  // A view of the mapped file, without a copy. The first time that a sample is asked for its record
+  // is read against the checksum in its header. Throws Error, with the commands that look further
+  // and mend it, when the sample is not in the store, or its header or record is not as written.
   std::span<const std::byte> record(uint64_t sample) const;
 
  private:
@@ -106,8 +109,12 @@ class MaskStore {
   std::shared_ptr<const State> state_;
 };
 
+// Manifests of stores had a checksum before all manifests had one ("xxh3": of all members but
+// "format", "version" and "files"). Throws Error where it is not that of the manifest; false where
+// the manifest has neither.
+bool check_store_manifest(const Directory& store);
 // The directory of a finished store and what it holds; throws Error as MaskStore::open() does, but
-// looks no further than the manifest.
+// looks no further than the manifest and the files whose checksums it has (pages.npy).
 Directory open_mask_directory(const fs::path& path, const Screen& screen,
                               MaskStoreContents& contents);
 

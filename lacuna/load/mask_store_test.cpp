@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lacuna/load/testing.h"
+#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {
@@ -161,19 +162,117 @@ TEST(MaskStore, UnfinishedAndForeignDirectoriesAreRefused) {
 TEST(MaskStore, AStoreOfSomethingElseIsCalledThat) {
   const StoreScreens f;
   const Screen screen = f.write("screen", 20);
-  const fs::path path = f.directory / "store", file = path / "manifest.json";
+  const fs::path path = f.directory / "store";
   prepare_masks(screen, MaskForm::u8, path, {});
-  Json manifest = Json::parse(read_text(file));
-  EXPECT_EQ(manifest.at("of"), "screen");
-  manifest["of"] = "recording";
-  manifest["rung"] = "disk:frames";  // its other members need not be known
-  write_text_atomically(file, manifest.dump());
+  edit_manifest(path, [](Json& manifest) {
+    EXPECT_EQ(manifest.at("of"), "screen");
+    manifest["of"] = "recording";
+    manifest["rung"] = "disk:frames";  // its other members need not be known
+  });
   const std::string words = path.string() + ": a store of a recording, not of a screen";
   EXPECT_ERROR(MaskStore::open(path, screen), words);
   EXPECT_ERROR(prepare_masks(screen, MaskForm::u8, path, {}), words);
-  manifest["rung"] = "disk:u8";
-  manifest.erase("of");  // as the first ones were
-  write_text_atomically(file, manifest.dump());
+  edit_manifest(path, [](Json& manifest) {
+    manifest["rung"] = "disk:u8";
+    manifest.erase("of");  // as the first ones were
+  });
+  EXPECT_NO_THROW(MaskStore::open(path, screen));
+}
+
+// Where a value lies in data.mdb: behind its header, which no other bytes equal.
+uint64_t place_of_record(const fs::path& data, MaskForm form, std::span<const std::byte> record,
+                         uint64_t sample) {
+  const MaskHeader header = {
+      .form = uint32_t(form), .sample = sample, .xxh3 = hash64(record), .bytes = record.size()};
+  const std::string_view words(reinterpret_cast<const char*>(&header), sizeof header);
+  const size_t place = read_text(data).find(words);
+  EXPECT_NE(place, std::string::npos);
+  return place + sizeof header;
+}
+
+TEST(MaskStore, ADamagedRecordIsFoundWhenItIsFirstRead) {
+  const StoreScreens f(50, GraphSize::small);
+  SCOPED_TRACE(f.seed);
+  const Screen screen = f.write("screen", 50);
+  for (const MaskForm form : {MaskForm::u8, MaskForm::bits, MaskForm::bf16}) {
+    const fs::path path = f.directory / disk_rung(form);
+    prepare_masks(screen, form, path, {.samples = {{3, 50}}});
+    uint64_t byte = 0;
+    {
+      const MaskStore store = MaskStore::open(path, screen);
+      const auto record = store.record(7);
+      byte =
+          place_of_record(path / "data.mdb", form, record, 7) + Random(f.seed).below(record.size());
+    }
+    flip(path / "data.mdb", byte, unsigned(f.seed % 8));
+    const MaskStore store = MaskStore::open(path, screen);  // LMDB does not look there
+    for (int again = 0; again < 2; ++again)
+      EXPECT_ERROR(store.record(7), "store " + path.string() +
+                                        ": damaged record of sample 7; "
+                                        "`lacuna verify " +
+                                        path.string());
+    EXPECT_ERROR(store.record(7), " --samples 3:50 --again` makes the store anew");
+    for (uint64_t s = 3; s < 50; ++s)
+      if (s != 7) EXPECT_NO_THROW(store.record(s));
+  }
+}
+
+// The record of positions lies in a page that LMDB finds values by.
+TEST(MaskStore, DamageToThePagesOfLmdbOrTheirChecksumsIsFoundBeforeLmdbReadsThem) {
+  const StoreScreens f;
+  SCOPED_TRACE(f.seed);
+  const Screen screen = f.write("screen", 100);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::positions, path, {});
+  Random random(f.seed);
+  for (const char* const file : {"data.mdb", "pages.npy", "manifest.json"}) {
+    const std::string whole = read_text(path / file);
+    for (int round = 0; round < 40; ++round) {
+      flip(path / file, random.below(whole.size()), unsigned(random.below(8)));
+      EXPECT_THROW(MaskStore::open(path, screen), Error) << file;
+      write_file(path / file, whole);
+    }
+  }
+  // More samples are not added to damaged ones, whose pages would get new checksums.
+  const Screen grown = f.write("grown", 200);
+  flip(path / "data.mdb", 3 * 4096 + 17);
+  EXPECT_ERROR(prepare_masks(grown, MaskForm::positions, path, {}), "has changed");
+}
+
+// As they were written before manifests had a seal: "xxh3" of all members but three.
+TEST(MaskStore, OlderManifestsAreCheckedByTheirOwnRule) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::u8, path, {});
+  const auto open = [&] { return check_store_manifest(Directory::open(path, "lacuna.store", 1)); };
+  EXPECT_TRUE(open());
+  edit_manifest(path, [](Json& manifest) {
+    Json own = manifest;
+    for (const char* key : {"format", "version", "files"}) own.erase(key);
+    manifest["xxh3"] = hex(hash64(own.dump()));
+  });
+  EXPECT_TRUE(open());
+  EXPECT_NO_THROW(MaskStore::open(path, screen));
+  edit_manifest(path, [](Json& manifest) { manifest["made_by"] = "somebody"; });
+  EXPECT_ERROR(open(), "manifest.json has changed");
+  EXPECT_ERROR(MaskStore::open(path, screen), "manifest.json has changed");
+  edit_manifest(path, [](Json& manifest) { manifest.erase("xxh3"); });
+  EXPECT_FALSE(open());
+  EXPECT_NO_THROW(MaskStore::open(path, screen));
+}
+
+TEST(MaskStore, IsNotWrittenThroughALink) {
+  const StoreScreens f;
+  const Screen screen = f.write("screen", 20), grown = f.write("grown", 30);
+  const fs::path path = f.directory / "store";
+  prepare_masks(screen, MaskForm::u8, path, {});
+  fs::rename(path / "data.mdb", f.directory / "elsewhere");
+  fs::create_symlink(f.directory / "elsewhere", path / "data.mdb");
+  const std::string before = read_text(f.directory / "elsewhere");
+  EXPECT_NO_THROW(MaskStore::open(path, screen));
+  EXPECT_ERROR(prepare_masks(grown, MaskForm::u8, path, {}), "data.mdb: a link");
+  EXPECT_EQ(read_text(f.directory / "elsewhere"), before);
   EXPECT_NO_THROW(MaskStore::open(path, screen));
 }
 

@@ -203,6 +203,14 @@ void cut_to_length(const fs::path& file, uint64_t bytes) {
   if (!done) throw_errno(file.string(), "cannot cut to its length");
 }
 
+// LMDB would write to wherever it leads.
+void check_no_link(const fs::path& file) {
+  if (fs::is_symlink(file))
+    throw Error(
+        "{}: a link, which a store is not written through; delete it, or choose another name",
+        file.string());
+}
+
 void make_directory(const fs::path& path) {
   std::error_code error;
   if (!fs::create_directories(path, error) && error)
@@ -253,11 +261,12 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   wanted.end = end;
   check_fits(there, screen, wanted, out);
   const bool goes_on = there.contents.has_value();
-  if (goes_on && there.kind == There::Kind::finished && there.contents->end >= end) {
-    const uint64_t bytes = MaskStore::open(out, screen).bytes();
-    return {begin, there.contents->end, 0, bytes};
+  if (goes_on && there.kind == There::Kind::finished) {
+    const uint64_t bytes = MaskStore::open(out, screen).bytes();  // its tree is whole
+    if (there.contents->end >= end) return {begin, there.contents->end, 0, bytes};
   }
   check_room(screen, rules, form, end - begin, out, goes_on, options.free_bytes);
+  check_no_link(out / StorePages::kData);
 
   make_directory(out);
   const auto lock = DirectoryWriter::lock(out);
@@ -300,7 +309,6 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   Json manifest = contents_until(end).to_json();
   manifest["lmdb"] = pages->to_json();
   manifest["made_by"] = options.made_by;
-  manifest["xxh3"] = hex(hash64(manifest.dump()));
   directory.commit(manifest);
   return {begin, end, end - first, directory.bytes() + pages->file_bytes()};
 }

@@ -19,17 +19,6 @@ namespace {
 
 constexpr uint64_t kChunk = 64;  // samples that are compared side by side
 
-// The manifest holds a checksum of all its members but those that Directory writes and checks.
-void check_manifest(const Directory& store) {
-  Json manifest = store.manifest();
-  std::string stated;
-  read_manifest(store.path(), [&] { stated = manifest.at("xxh3").get<std::string>(); });
-  for (const char* const key : {"format", "version", "files", "xxh3"}) manifest.erase(key);
-  if (hex(hash64(manifest.dump())) != stated)
-    throw Error("{}: manifest.json has changed; restore it or make the store again",
-                store.path().string());
-}
-
 std::vector<uint64_t> choose_samples(const MaskStoreContents& contents,
                                      const VerifyOptions& options) {
   const uint64_t count = contents.end - contents.begin;
@@ -246,9 +235,8 @@ VerifyResult verify_masks(const Screen& screen, const fs::path& path, const Veri
                           Progress& progress) {
   VerifyResult result;
   const Directory store = open_mask_directory(path, screen, result.contents);
+  result.is_manifest_checked = check_store_manifest(store);
   const DirectoryLock lock(path, DirectoryLock::Use::reading);
-  check_manifest(store);
-  store.check(Progress::none());  // pages.npy
   const StorePages pages = StorePages::of(store);
   for (auto& fault : pages.faults()) add_fault(result, std::move(fault));
   result.pages = pages.size();

@@ -22,8 +22,9 @@ struct VerifyOptions {
 
 struct VerifyResult {
   MaskStoreContents contents;
-  uint64_t samples = 0;  // compared, byte by byte
-  uint64_t pages = 0;    // of LMDB's own, compared with their checksums
+  uint64_t samples = 0;              // compared, byte by byte
+  uint64_t pages = 0;                // of LMDB's own, compared with their checksums
+  bool is_manifest_checked = false;  // false: it has no checksum
   // What is wrong and where, one line each; no more than kMostFaults are kept.
   static constexpr size_t kMostFaults = 50;
   uint64_t fault_count = 0;

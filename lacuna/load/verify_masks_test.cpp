@@ -5,23 +5,14 @@
 #include <lmdb.h>
 
 #include <cstring>
-#include <fstream>
 
 #include "lacuna/load/testing.h"
+#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {
 
 using testing::StoreScreens;
-
-void flip(const fs::path& file, uint64_t byte, unsigned bit = 0) {
-  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-  stream.seekg(std::streamoff(byte));
-  const int found = stream.get();
-  stream.seekp(std::streamoff(byte));
-  stream.put(char(found ^ 1 << bit));
-  ASSERT_TRUE(stream.flush()) << file;
-}
 
 std::string all_of(const VerifyResult& result) {
   return fmt::format("{} faults: {}", result.fault_count, fmt::join(result.faults, "; "));

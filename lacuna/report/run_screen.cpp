@@ -92,7 +92,7 @@ std::pair<Histogram, std::string> label_histogram(const Samples& samples, uint64
 }
 
 std::shared_ptr<const ScreenFacts> read_facts(const fs::path& folder, Progress& progress) {
-  auto facts = std::make_shared<ScreenFacts>(ScreenFacts{.screen = Screen::open(folder),
+  auto facts = std::make_shared<ScreenFacts>(ScreenFacts{.screen = Screen::open(folder, progress),
                                                          .summary = {},
                                                          .degrees = {},
                                                          .labels = {},

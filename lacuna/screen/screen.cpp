@@ -243,12 +243,23 @@ DirectoryFormat Screen::format() {
           {"nodes/*.txt", "nodes/*.npy", "edges/*.npy", "samples/*.npy", "splits/*.npy"}};
 }
 
-Screen Screen::open(const fs::path& path) {
+Screen Screen::open(const fs::path& path, Progress& progress) {
+  const Directory directory = Directory::open(path, kFormat, kVersion);
+  directory.check(progress);
+  Screen screen = read(directory);
+  screen.check_contents(progress);
+  return screen;
+}
+
+Screen Screen::open_unchecked(const fs::path& path) {
+  return read(Directory::open(path, kFormat, kVersion));
+}
+
+Screen Screen::read(const Directory& directory) {
   Screen screen;
-  screen.directory_ = Directory::open(path, kFormat, kVersion);
-  const Directory& directory = screen.directory_;
-  with_path(path, [&] {
-    read_manifest(path, [&] {
+  screen.directory_ = directory;
+  with_path(directory.path(), [&] {
+    read_manifest(directory.path(), [&] {
       screen.graph_ = std::make_shared<const HeteroGraph>(read_graph(directory));
       screen.samples_ = read_samples(directory);
       screen.splits_ = read_splits(directory, screen.samples_.size());
@@ -268,6 +279,10 @@ const Split& Screen::split(std::string_view name) const {
 
 void Screen::check(Progress& progress) const {
   directory_.check(progress);
+  check_contents(progress);
+}
+
+void Screen::check_contents(Progress& progress) const {
   with_path(path(), [&] {
     check_values(samples_, graph_->genes().size(), progress);
     for (const auto& split : splits_) check_values(split);
@@ -299,7 +314,7 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents, Progre
   extra["fingerprint"] = fingerprint.to_json();
   extra["made_by"] = contents.made_by;
   writer.commit(extra);
-  const Screen written = Screen::open(path);
+  const Screen written = Screen::open_unchecked(path);
   if (written.fingerprint().parts() != fingerprint.parts())  // where a disk has no locks
     throw Error("{}: another program has written there meanwhile; delete it and run this again",
                 path.string());
@@ -323,7 +338,7 @@ void add_split(const fs::path& path, const Split& split) {
 }
 
 Split remove_split(const fs::path& path, const std::string& name) {
-  Split split = Screen::open(path).split(name);
+  Split split = Screen::open_unchecked(path).split(name);
   const auto parts = split.parts.as<uint8_t>();
   split.parts = Array::from(std::vector<uint8_t>(parts.begin(), parts.end()));  // the file goes
   remove_file_from(path, split_file(name), [&](Json& manifest) {

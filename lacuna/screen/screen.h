@@ -1,8 +1,8 @@
 // A screen: one graph and many samples, each of which removes a few genes and has measured labels.
 //
 // On disk a directory of format "lacuna.screen" (docs/formats.md). An open screen maps its sample
-// arrays: opening 20 million samples reads none of them. Removed genes are in the smallest type
-// that holds the gene count (at least u16), ptr is u32, or u64 beyond 2^32 removed genes in all.
+// arrays. Removed genes are in the smallest type that holds the gene count (at least u16), ptr is
+// u32, or u64 beyond 2^32 removed genes in all.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,13 @@ class Screen {
   static constexpr int kVersion = 1;
   static DirectoryFormat format();  // of these two, with the files of a screen
 
-  // Checks sizes, dtypes and that ptr ends where removed does; not every index (see check()).
-  static Screen open(const fs::path& path);
+  // For whoever computes from it: opens it and reads all of it once, as check() does, so that
+  // nothing is computed from bytes that have changed since the screen was written. Throws Error
+  // that names the file or the part that differs.
+  static Screen open(const fs::path& path, Progress& progress = Progress::none());
+  // For whoever lists what is there: checks sizes, dtypes and that ptr ends where removed does, and
+  // reads none of the samples.
+  static Screen open_unchecked(const fs::path& path);
 
   const fs::path& path() const { return directory_.path(); }
   const Directory& directory() const { return directory_; }
@@ -36,12 +41,16 @@ class Screen {
   const Column& column(std::string_view name) const;  // throws Error, listing what there is
   const Split& split(std::string_view name) const;    // throws Error, listing what there is
   // Of the graph and of the samples (see fingerprint_of()); stored in the manifest when the screen
-  // was written, and compared with the contents by check().
+  // was written, and compared with the contents by open() and check().
   const Fingerprint& fingerprint() const { return fingerprint_; }
-  // Reads every byte against the checksums, then every index, ptr and code against its range.
+  // Reads every byte against the checksums, then every index, ptr and code against its range, and
+  // compares the fingerprint with that of the contents.
   void check(Progress& progress) const;
 
  private:
+  static Screen read(const Directory& directory);
+  void check_contents(Progress& progress) const;
+
   Directory directory_;
   std::shared_ptr<const HeteroGraph> graph_;
   Samples samples_;
@@ -62,10 +71,11 @@ struct ScreenContents {
 Screen write_screen(const fs::path& path, const ScreenContents& contents,
                     Progress& progress = Progress::none());
 // Adds a split to a finished screen: the array first, then the manifest by rename. Throws Error
-// when the name is taken.
+// when the name is taken, or the screen is damaged.
 void add_split(const fs::path& screen, const Split& split);
 // Takes a split out of a finished screen and returns it, in memory. Throws Error, listing those
-// that there are, where none has this name.
+// that there are, where none has this name. What else the screen holds may be damaged, and stays
+// so.
 Split remove_split(const fs::path& screen, const std::string& name);
 
 // "genes", "nodes TYPE", "features TYPE.NAME", "edges KEY", "values KEY.NAME".

@@ -67,9 +67,12 @@ double memory(const std::string& what) {
   return 0;
 }
 
+template <bool is_checked>
 void open_screen(benchmark::State& state) {
   const fs::path path = screens().with(state.range(0));
-  for (auto _ : state) benchmark::DoNotOptimize(Screen::open(path).samples().size());
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        (is_checked ? Screen::open(path) : Screen::open_unchecked(path)).samples().size());
   double bytes = 0;
   for (const char* file : {"removed", "ptr", "label"})
     bytes += double(fs::file_size(path / "samples" / (std::string(file) + ".npy")));
@@ -85,7 +88,7 @@ void read_sample_arrays(benchmark::State& state) {
 
 // Sample i of the epoch is i * step mod count: in order, or scattered over the whole file.
 void epoch(benchmark::State& state, uint64_t step) {
-  const Screen screen = Screen::open(screens().with(kLarge));
+  const Screen screen = Screen::open_unchecked(screens().with(kLarge));
   const RemovedReader reader(screen.samples());
   const auto labels = screen.samples().labels.as<float>();
   const double anon = memory("RssAnon"), mapped = memory("RssFile");
@@ -110,7 +113,8 @@ void epoch(benchmark::State& state, uint64_t step) {
 void epoch_in_order(benchmark::State& state) { epoch(state, 1); }
 void epoch_scattered(benchmark::State& state) { epoch(state, 7'654'321); }  // coprime to the count
 
-BENCHMARK(open_screen)->Arg(kYeast)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK(open_screen<false>)->Arg(kYeast)->Arg(kLarge)->Unit(benchmark::kMillisecond);
+BENCHMARK(open_screen<true>)->Arg(kYeast)->Arg(kLarge)->Unit(benchmark::kMillisecond);
 BENCHMARK(read_sample_arrays)->Arg(kYeast)->Arg(kLarge)->Unit(benchmark::kMillisecond);
 BENCHMARK(epoch_in_order)->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(epoch_scattered)->Unit(benchmark::kMillisecond)->Iterations(1);

@@ -7,6 +7,7 @@
 
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
+#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {
@@ -27,12 +28,15 @@ class ScreenTest : public testing::Test {
     std::memcpy(bytes.data() + data + index * sizeof(T), &value, sizeof(T));
     write_file(path_ / file, bytes);
   }
+  uint8_t other_gene(uint64_t edge) const {
+    return uint8_t((small_graph(seed_).edges("gene.physical.gene").sources()[edge] + 1) % 40);
+  }
   // Makes the checksums of the manifest agree with what lies there.
   void forge_checksums() {
-    Json manifest = Json::parse(read_text(path_ / "manifest.json"));
-    for (auto& [file, entry] : manifest["files"].items())
-      entry["xxh3"] = hex(hash_file(path_ / file));
-    write_file(path_ / "manifest.json", manifest.dump());
+    edit_manifest(path_, [&](Json& manifest) {
+      for (auto& [file, entry] : manifest["files"].items())
+        entry["xxh3"] = hex(hash_file(path_ / file));
+    });
   }
 
   uint64_t seed_ = fresh_seed();
@@ -136,7 +140,8 @@ TEST_F(ScreenTest, AnIndexOutOfRangeIsNamed) {
 TEST_F(ScreenTest, CheckFindsWhatOpenCannotSee) {
   const Screen screen = write();
   const auto said = [&] {
-    const std::string words = error_of([&] { Screen::open(path_).check(Progress::none()); });
+    const std::string words =
+        error_of([&] { Screen::open_unchecked(path_).check(Progress::none()); });
     EXPECT_TRUE(words.starts_with(path_.string())) << words;
     return words;
   };
@@ -144,9 +149,11 @@ TEST_F(ScreenTest, CheckFindsWhatOpenCannotSee) {
     fs::remove_all(path_);
     write();
     damage();
-    EXPECT_NO_THROW(Screen::open(path_));
+    EXPECT_NO_THROW(Screen::open_unchecked(path_));
+    EXPECT_ERROR(Screen::open(path_), "its bytes have changed");
     EXPECT_NE(said().find("its bytes have changed"), std::string::npos);
     forge_checksums();
+    EXPECT_EQ(error_of([&] { Screen::open(path_); }), said());
     return said();
   };
   EXPECT_NE(damaged([&] { poke<uint16_t>("samples/removed.npy", 3, 40); }).find("gene index 40"),
@@ -161,12 +168,45 @@ TEST_F(ScreenTest, CheckFindsWhatOpenCannotSee) {
             std::string::npos);
   EXPECT_NE(damaged([&] { poke<float>("samples/label.npy", 8, 77.0f); }).find("(label fitness)"),
             std::string::npos);
+  // Other values that are as possible as the right ones.
+  const auto edges = [&] { poke<uint8_t>("edges/gene.physical.gene.npy", 5, other_gene(5)); };
+  EXPECT_NE(damaged(edges).find("(edges gene.physical.gene)"), std::string::npos);
+  EXPECT_NE(damaged([&] {
+              poke<float>("nodes/gene.embedding.npy", 1, 77.0f);
+            }).find("(features gene.embedding)"),
+            std::string::npos);
+}
+
+TEST_F(ScreenTest, AFlippedBitOfAnyFileIsFoundByOpening) {
+  const Screen screen = write();
+  Random random(seed_);
+  for (const auto& [file, entry] : screen.directory().files())
+    for (int round = 0; round < 8; ++round) {
+      const uint64_t byte = random.below(entry.bytes);
+      const std::string whole = read_text(path_ / file);
+      flip(path_ / file, byte, unsigned(random.below(8)));
+      EXPECT_ERROR(Screen::open(path_), file + ": its bytes have changed");
+      write_file(path_ / file, whole);
+    }
+  EXPECT_NO_THROW(Screen::open(path_));
+}
+
+// What was drawn from damaged samples must not become a part of the screen.
+TEST_F(ScreenTest, ADamagedScreenTakesNoSplit) {
+  write();
+  poke<float>("samples/label.npy", 8, 77.0f);
+  const std::string before = read_text(path_ / "manifest.json");
+  EXPECT_ERROR(add_split(path_, thirds_split(300, "late")), "label.npy: its bytes have changed");
+  EXPECT_EQ(read_text(path_ / "manifest.json"), before);
+  // One that is damaged itself can be taken away, and the rest is as bad as it was.
+  EXPECT_EQ(remove_split(path_, "thirds").name, "thirds");
+  EXPECT_ERROR(Screen::open(path_), "label.npy: its bytes have changed");
 }
 
 TEST_F(ScreenTest, DamagedPtrIsAnErrorNotABadAccess) {
   write();
   poke<uint32_t>("samples/ptr.npy", 7, 0xfffffff0u);
-  const Screen screen = Screen::open(path_);
+  const Screen screen = Screen::open_unchecked(path_);
   const RemovedReader reader(screen.samples());
   std::vector<uint32_t> genes;
   EXPECT_ERROR(reader.read(6, genes), "ptr of sample 7 is 4294967280");
@@ -176,26 +216,20 @@ TEST_F(ScreenTest, DamagedPtrIsAnErrorNotABadAccess) {
   fs::remove_all(path_);
   write();
   poke<uint32_t>("samples/ptr.npy", 7, 0);
-  const Screen second = Screen::open(path_);
+  const Screen second = Screen::open_unchecked(path_);
   EXPECT_ERROR(RemovedReader(second.samples()).count(6), "falls");
 }
 
-TEST_F(ScreenTest, OpenChecksWhatIsCheap) {
+TEST_F(ScreenTest, OpeningUncheckedChecksWhatIsCheap) {
   const auto said = [&](auto damage) {
     fs::remove_all(path_);
     write();
     damage();
-    const std::string words = error_of([&] { Screen::open(path_); });
+    const std::string words = error_of([&] { Screen::open_unchecked(path_); });
     EXPECT_TRUE(words.starts_with(path_.string())) << words;
     return words;
   };
-  const auto edit = [&](auto change) {
-    return [=, this] {
-      Json manifest = Json::parse(read_text(path_ / "manifest.json"));
-      change(manifest);
-      write_file(path_ / "manifest.json", manifest.dump());
-    };
-  };
+  const auto edit = [&](auto change) { return [=, this] { edit_manifest(path_, change); }; };
   EXPECT_NE(said([&] { poke<uint32_t>("samples/ptr.npy", 300, 1); }).find("ptr goes from 0 to 1"),
             std::string::npos);
   EXPECT_NE(said([&] {

@@ -12,9 +12,6 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kManifest = "manifest.json";
-constexpr const char* kPartial = "manifest.partial.json";
-
 // A manifest may come from anywhere: a file it names lies inside its directory.
 void check_inside(const std::string& file) {
   const fs::path path(file);
@@ -23,6 +20,19 @@ void check_inside(const std::string& file) {
   if (!inside)
     throw Error("'{}' is not the name of a file inside the directory; use names such as a/b.npy",
                 file);
+}
+
+// A folder that is a link may lead out of the directory: nothing is written or removed there.
+void check_folders(const fs::path& directory, const std::string& file) {
+  fs::path folder = directory;
+  for (const auto& step : fs::path(file).parent_path()) {
+    folder /= step;
+    if (fs::is_symlink(folder))
+      throw Error(
+          "{}: a link; what belongs into the directory would be elsewhere; replace it by a "
+          "folder",
+          folder.string());
+  }
 }
 
 FileEntry entry_from_json(const Json& json) {
@@ -55,36 +65,6 @@ uint64_t total_bytes(const std::map<std::string, FileEntry>& files) {
 
 std::string shape_text(DType dtype, const Shape& shape) {
   return fmt::format("{} [{}]", name(dtype), fmt::join(shape, ", "));
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found) return false;
-  if (error) throw Error("{}: cannot look at it: {}", path.string(), error.message());
-  return true;
-}
-
-Json parse_manifest(const fs::path& path) {
-  const std::string text = read_text(path);
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    throw Error("{}: not valid JSON near byte {}; restore it or make the directory again",
-                path.string(), error.byte);
-  }
-}
-
-Json load_manifest(const fs::path& path) {
-  if (!is_there(path)) throw Error("{}: no such directory", path.string());
-  if (!fs::is_directory(path))
-    throw Error("{}: a file; screens, recordings and stores are directories with a manifest.json",
-                path.string());
-  if (is_there(path / kManifest)) return parse_manifest(path / kManifest);
-  if (is_there(path / kPartial))
-    throw Error("{}: unfinished, the run that wrote it was interrupted; run it again or delete it",
-                path.string());
-  throw Error("{}: not a screen, a recording or a store: it has no manifest.json", path.string());
 }
 
 void check_size(const fs::path& path, uint64_t expected) {
@@ -123,9 +103,9 @@ void check_replaceable(const fs::path& path, const DirectoryFormat& format, bool
     throw Error("{}: a file is there; choose another name", path.string());
   if (is_there(path / kManifest))
     throw Error("{}: already there and finished; delete it or choose another name", path.string());
-  if (is_there(path / kPartial)) {
+  if (const auto partial = load_partial_manifest(path)) {
     std::string found;
-    read_manifest(path, [&] { found = parse_manifest(path / kPartial).at("format"); });
+    read_manifest(path, [&] { found = partial->at("format"); });
     if (found != format.name)
       throw Error("{}: an unfinished {} is there, not a {}; delete it or choose another name",
                   path.string(), found, format.name);
@@ -133,37 +113,9 @@ void check_replaceable(const fs::path& path, const DirectoryFormat& format, bool
     return;
   }
   for (const auto& child : children(path))
-    if (!child.filename().string().starts_with(std::string(kPartial) + "."))
+    if (!child.filename().string().starts_with(std::string(kPartialManifest) + "."))
       throw Error("{}: already there and not empty ({}); choose another name", path.string(),
                   child.filename().string());
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
-}
-
-void write_partial(const fs::path& path, const std::string& format, int version,
-                   const Json& whose) {
-  const Json partial = {{"format", format},
-                        {"version", version},
-                        {"writer", {{"process", ::getpid()}, {"host", host_name()}}},
-                        {"whose", whose}};
-  write_text_atomically(path / kPartial, partial.dump(2) + "\n");
-}
-
-// " (process 4711 on node7: lacuna generate screen cc)"; nothing where it is not said, or not yet.
-std::string writer_in_words(const fs::path& path) {
-  try {
-    const Json partial = Json::parse(read_text(path / kPartial));
-    const Json& writer = partial.at("writer");
-    const Json& whose = partial.at("whose");
-    const std::string command = whose.is_object() ? whose.value("command", "") : "";
-    return fmt::format(" (process {} on {}{}{})", writer.at("process").get<int64_t>(),
-                       writer.at("host").get<std::string>(), command.empty() ? "" : ": ", command);
-  } catch (const std::exception&) {
-    return "";
-  }
 }
 
 void check_line(const std::string& line, const std::string& file, size_t number) {
@@ -175,19 +127,8 @@ void check_line(const std::string& line, const std::string& file, size_t number)
 
 }  // namespace
 
-void read_manifest(const fs::path& directory, const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const Json::exception& error) {
-    const std::string_view words = error.what();  // "[json.exception.type_error.302] type must..."
-    const size_t end = words.find("] ");
-    throw Error("{}: manifest.json is damaged: {}", directory.string(),
-                end == words.npos ? words : words.substr(end + 2));
-  }
-}
-
 std::string Directory::format_of(const fs::path& path) {
-  const Json manifest = load_manifest(path);
+  const Json manifest = load_manifest(path).json;
   std::string format;
   read_manifest(path, [&] { format = manifest.at("format").get<std::string>(); });
   return format;
@@ -197,7 +138,7 @@ Directory Directory::open(const fs::path& path, const std::string& format, int n
   auto contents = std::make_shared<Contents>();
   contents->manifest = load_manifest(path);
   read_manifest(path, [&] {
-    const Json& manifest = contents->manifest;
+    const Json& manifest = contents->manifest.json;
     const auto found = manifest.at("format").get<std::string>();
     if (found != format) throw Error("{}: a {}, not a {}", path.string(), found, format);
     const auto version = manifest.at("version").get<int64_t>();
@@ -283,23 +224,25 @@ std::unique_ptr<DirectoryLock> DirectoryWriter::lock(const fs::path& path) {
 }
 
 std::optional<Json> DirectoryWriter::whose_unfinished(const fs::path& path) {
-  if (is_there(path / kManifest) || !is_there(path / kPartial)) return std::nullopt;
+  const auto partial = load_partial_manifest(path);
+  if (!partial) return std::nullopt;
   Json whose;
-  read_manifest(path, [&] { whose = parse_manifest(path / kPartial).at("whose"); });
+  read_manifest(path, [&] { whose = partial->at("whose"); });
   return whose;
 }
 
 std::optional<std::string> DirectoryWriter::format_unfinished(const fs::path& path) {
-  if (is_there(path / kManifest) || !is_there(path / kPartial)) return std::nullopt;
+  const auto partial = load_partial_manifest(path);
+  if (!partial) return std::nullopt;
   std::string format;
-  read_manifest(path, [&] { format = parse_manifest(path / kPartial).at("format"); });
+  read_manifest(path, [&] { format = partial->at("format"); });
   return format;
 }
 
 void DirectoryWriter::reopen(const fs::path& path, const Json& whose) {
-  const Json manifest = load_manifest(path);
+  const Json manifest = load_manifest(path).json;
   read_manifest(path, [&] {
-    write_partial(path, manifest.at("format"), manifest.at("version").get<int>(), whose);
+    write_partial_manifest(path, manifest.at("format"), manifest.at("version").get<int>(), whose);
   });
   fs::remove(path / kManifest);
   sync_directory(path);
@@ -314,7 +257,7 @@ DirectoryWriter::DirectoryWriter(const fs::path& path, const DirectoryFormat& fo
     lock_ = lock(path_);
     check_path(path_, format, leftover, lock_.get());  // nobody was quicker
   }
-  write_partial(path_, format.name, format.version, whose);
+  write_partial_manifest(path_, format.name, format.version, whose);
   if (leftover == Leftover::discard) remove_files(path_, format);
 }
 
@@ -326,7 +269,9 @@ fs::path DirectoryWriter::prepare(const std::string& file) {
   if (files_.contains(file))
     throw Error("{}: two things would be stored as {}; rename one of them", path_.string(), file);
   const fs::path path = path_ / file;
+  check_folders(path_, file);
   create_directory_durably(path.parent_path());
+  if (fs::is_symlink(path)) fs::remove(path);  // never write through it
   return path;
 }
 
@@ -381,8 +326,8 @@ void DirectoryWriter::commit(const Json& extra) {
   }
   for (const auto& [key, value] : extra.items()) manifest[key] = value;
   for (const auto& folder : folders) sync_directory(folder);
-  write_text_atomically(path_ / kManifest, manifest.dump(2) + "\n");
-  fs::remove(path_ / kPartial);
+  write_sealed_json(path_ / kManifest, manifest);
+  fs::remove(path_ / kPartialManifest);
   sync_directory(path_);
   lock_.reset();
 }
@@ -391,37 +336,40 @@ void add_array_to(const fs::path& directory, const std::string& file, const Arra
                   const std::function<void(Json& manifest)>& change) {
   load_manifest(directory);  // says what is wrong with it, if anything
   const DirectoryLock lock(directory, DirectoryLock::Use::writing, DirectoryLock::Wait::yes);
-  Json manifest = load_manifest(directory);
+  SealedJson manifest = load_manifest(directory);
   const fs::path path = directory / file;
   check_inside(file);
+  check_folders(directory, file);
   read_manifest(directory, [&] {
-    if (manifest.at("files").contains(file))
+    if (manifest.json.at("files").contains(file))
       throw Error("{}: has a file {} already; choose another name", directory.string(), file);
-    change(manifest);
+    change(manifest.json);
   });
   create_directory_durably(path.parent_path());
-  const uint64_t hash = write_npy(path, array);
-  sync_directory(path.parent_path());
-  manifest["files"][file] = entry_to_json({.bytes = fs::file_size(path),
-                                           .xxh3 = hash,
-                                           .is_array = true,
-                                           .dtype = array.dtype(),
-                                           .shape = array.shape()});
-  write_text_atomically(directory / kManifest, manifest.dump(2) + "\n");
+  AtomicFile whole(path);
+  const uint64_t hash = write_npy(whole.temporary(), array);
+  whole.commit();
+  manifest.json["files"][file] = entry_to_json({.bytes = fs::file_size(path),
+                                                .xxh3 = hash,
+                                                .is_array = true,
+                                                .dtype = array.dtype(),
+                                                .shape = array.shape()});
+  replace_manifest(directory, manifest);
 }
 
 void remove_file_from(const fs::path& directory, const std::string& file,
                       const std::function<void(Json& manifest)>& change) {
   load_manifest(directory);  // says what is wrong with it, if anything
   const DirectoryLock lock(directory, DirectoryLock::Use::writing, DirectoryLock::Wait::yes);
-  Json manifest = load_manifest(directory);
+  SealedJson manifest = load_manifest(directory);
   check_inside(file);
+  check_folders(directory, file);
   read_manifest(directory, [&] {
-    if (manifest.at("files").erase(file) == 0)
+    if (manifest.json.at("files").erase(file) == 0)
       throw Error("{}: has no file {} any more", directory.string(), file);
-    change(manifest);
+    change(manifest.json);
   });
-  write_text_atomically(directory / kManifest, manifest.dump(2) + "\n");
+  replace_manifest(directory, manifest);
   fs::remove(directory / file);
 }
 

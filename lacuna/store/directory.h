@@ -2,29 +2,28 @@
 // (docs/formats.md).
 //
 // manifest.json holds "format" and "version", "files" (dtype, shape, bytes and XXH3 of every file),
-// "made_by" (command, settings, source files), and whatever its owner adds. It is written last, by
-// rename: a directory without one is unfinished, whatever else lies in it, and is refused by
-// everything that reads.
+// "made_by" (command, settings, source files), whatever its owner adds, and a checksum of itself.
+// It is written last, by rename: a directory without one is unfinished, whatever else lies in it,
+// and is refused by everything that reads.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lacuna/core/array.h"
 #include "lacuna/core/file.h"
+#include "lacuna/core/json.h"
 #include "lacuna/core/progress.h"
 #include "lacuna/store/directory_format.h"
 #include "lacuna/store/directory_lock.h"
+#include "lacuna/store/manifest.h"
 #include "lacuna/store/npy.h"
 
 namespace lacuna {
-
-using Json = nlohmann::ordered_json;
 
 struct FileEntry {
   uint64_t bytes = 0;
@@ -39,13 +38,16 @@ class Directory {
  public:
   // Reads the manifest and checks the size of every file named in it (not their bytes: see
   // check()). Throws Error when path is not a directory, is unfinished, is of another format, was
-  // made by a newer version, or lacks bytes.
+  // made by a newer version, has a damaged manifest, or lacks bytes.
   static Directory open(const fs::path& path, const std::string& format, int newest_version);
   // What kind of directory this is ("lacuna.screen", ...), from its manifest.
   static std::string format_of(const fs::path& path);
 
   const fs::path& path() const { return path_; }
-  const Json& manifest() const { return contents_->manifest; }
+  const Json& manifest() const { return contents_->manifest.json; }
+  // False where the manifest has no checksum: it was written before manifests had them, or somebody
+  // took it away to change something on purpose.
+  bool is_manifest_checked() const { return contents_->manifest.is_checked; }
   const std::map<std::string, FileEntry>& files() const { return contents_->files; }
   bool has(const std::string& file) const { return files().contains(file); }
   uint64_t bytes() const;  // of all files named in the manifest
@@ -60,16 +62,12 @@ class Directory {
 
  private:
   struct Contents {
-    Json manifest;
+    SealedJson manifest;
     std::map<std::string, FileEntry> files;
   };
   fs::path path_;
   std::shared_ptr<const Contents> contents_;
 };
-
-// Calls read(), which looks into the manifest of `directory`; a member that is missing or of
-// another type than expected becomes an Error that names the manifest.
-void read_manifest(const fs::path& directory, const std::function<void()>& read);
 
 // A directory being written. Refuses a path that exists, unless it is empty or an unfinished
 // directory of the same format (what an interrupted run left), which is started afresh, or gone on
@@ -128,7 +126,8 @@ class DirectoryWriter {
 
 // Adds an array to a finished directory: the array first, then, by rename, the manifest as
 // change() leaves it. A reader sees the directory without the array or with it. Two that add at
-// once take turns.
+// once take turns. What lies at the file's place is replaced, a link too, and what that leads to
+// stays as it was; a folder that is a link is refused, for it may lead out of the directory.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
 // The other way round: first the manifest, as change() leaves it and without the file, then the

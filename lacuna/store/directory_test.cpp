@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "lacuna/core/testing.h"
+#include "lacuna/core/random.h"
+#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {
@@ -32,9 +33,7 @@ class DirectoryTest : public testing::Test {
     return Directory::open(path_, kFormat, version);
   }
   void edit_manifest(const std::function<void(Json&)>& change) {
-    Json manifest = Json::parse(read_text(path_ / "manifest.json"));
-    change(manifest);
-    write_text_atomically(path_ / "manifest.json", manifest.dump());
+    lacuna::edit_manifest(path_, change);
   }
   Directory open() { return Directory::open(path_, kFormat, 1); }
 
@@ -102,7 +101,7 @@ TEST_F(DirectoryTest, DamageToTheManifestIsNamed) {
   write_file(path_ / "manifest.json", "");
   EXPECT_ERROR(open(), "not valid JSON");
   write_file(path_ / "manifest.json", std::string(100000, '['));
-  EXPECT_ERROR(open(), "not valid JSON");
+  EXPECT_ERROR(open(), "manifest.json: brackets are nested deeper than 100");
 }
 
 TEST_F(DirectoryTest, DamageToAFileIsNamed) {
@@ -255,6 +254,78 @@ TEST_F(DirectoryTest, AnArrayCanBeAddedToAFinishedOne) {
   EXPECT_EQ(directory.manifest().at("owner"), "a later test");
   EXPECT_ERROR(add_array_to(path_, "more/late.npy", more, [](Json&) {}),
                "has a file more/late.npy");
+}
+
+TEST_F(DirectoryTest, AFlippedBitAnywhereInTheManifestIsFound) {
+  EXPECT_TRUE(write().is_manifest_checked());
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  const std::string whole = read_text(path_ / kManifest);
+  for (uint64_t byte = 0; byte < whole.size(); ++byte) {
+    flip(path_ / kManifest, byte, unsigned(random.below(8)));
+    EXPECT_NE(error_of([&] { open(); }).find(path_.string()), std::string::npos) << byte;
+    write_file(path_ / kManifest, whole);
+  }
+  EXPECT_NO_THROW(open());
+}
+
+TEST_F(DirectoryTest, AManifestWithoutAChecksumStaysWithoutOne) {
+  write();
+  add_array_to(path_, "a/late.npy", Array::from<uint8_t>({1}), [](Json&) {});
+  remove_file_from(path_, "data.bin", [](Json&) {});
+  EXPECT_TRUE(open().is_manifest_checked());
+  edit_manifest([](Json& m) { m["owner"] = "somebody else"; });
+  EXPECT_FALSE(open().is_manifest_checked());
+  // Whether the rest is as it was written is not known, so nothing vouches for it.
+  add_array_to(path_, "a/later.npy", Array::from<uint8_t>({1}), [](Json&) {});
+  EXPECT_FALSE(open().is_manifest_checked());
+  EXPECT_EQ(open().manifest().at("owner"), "somebody else");
+}
+
+TEST_F(DirectoryTest, DamageToTheManifestOfAnUnfinishedOneIsFound) {
+  { DirectoryWriter writer(path_, format(), {{"command", "test"}}); }
+  const std::string text = read_text(path_ / kPartialManifest);
+  flip(path_ / kPartialManifest, text.find("test"));
+  EXPECT_ERROR(DirectoryWriter::whose_unfinished(path_), "its bytes have changed");
+  EXPECT_ERROR(DirectoryWriter(path_, format()), "its bytes have changed");
+}
+
+// Who plants a link in a shared directory does not get files elsewhere written or removed.
+TEST_F(DirectoryTest, NothingIsWrittenThroughALink) {
+  write();
+  const fs::path outside = parent_ / "outside", folder = parent_ / "folder";
+  write_file(outside, "precious");
+  fs::create_symlink(outside, path_ / "a/late.npy");
+  add_array_to(path_, "a/late.npy", Array::from<uint8_t>({1, 2}), [](Json&) {});
+  EXPECT_EQ(read_text(outside), "precious");
+  EXPECT_FALSE(fs::is_symlink(path_ / "a/late.npy"));
+  EXPECT_NO_THROW(open().check(Progress::none()));
+
+  fs::create_directory(folder);
+  fs::create_symlink(folder, path_ / "c");
+  EXPECT_ERROR(add_array_to(path_, "c/x.npy", Array::from<uint8_t>({1}), [](Json&) {}),
+               "directory/c: a link");
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_NO_THROW(open().check(Progress::none()));
+
+  // A folder that was moved away and linked to: a file there is not ours to remove.
+  fs::rename(path_ / "b", parent_ / "b");
+  fs::create_symlink(parent_ / "b", path_ / "b");
+  EXPECT_ERROR(remove_file_from(path_, "b/rows.npy", [](Json&) {}), "directory/b: a link");
+  EXPECT_TRUE(fs::exists(parent_ / "b/rows.npy"));
+  EXPECT_NO_THROW(open().check(Progress::none()));
+}
+
+TEST_F(DirectoryTest, WhoGoesOnWithAnUnfinishedOneReplacesALinkToo) {
+  { DirectoryWriter writer(path_, format()); }
+  write_file(parent_ / "outside", "precious");
+  fs::create_symlink(parent_ / "outside", path_ / "names.txt");
+  DirectoryWriter writer(path_, format(), {}, DirectoryWriter::Leftover::keep);
+  writer.add_lines("names.txt", {"a"});
+  writer.commit({});
+  EXPECT_EQ(read_text(parent_ / "outside"), "precious");
+  EXPECT_EQ(open().lines("names.txt"), std::vector<std::string>{"a"});
 }
 
 }  // namespace

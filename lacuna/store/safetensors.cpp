@@ -2,15 +2,26 @@
 
 #include <algorithm>
 #include <cstring>
+<<<<<<< HEAD
 #include <utility>
 #include <vector>
 
 #include "lacuna/core/error.h"
+=======
+#include <vector>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+>>>>>>> af7e6b9 (wip: checked screens, sealed manifests, records checked on first read, no writing through links)
 #include "lacuna/core/json.h"
 
 namespace lacuna {
 namespace {
 
+<<<<<<< HEAD
+=======
+constexpr const char* kChecksum = "xxh3";
+>>>>>>> af7e6b9 (wip: checked screens, sealed manifests, records checked on first read, no writing through links)
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kAlignment = 64;  // of the data's start, so that mapped arrays are aligned
 
@@ -33,6 +44,17 @@ DType dtype_of_word(const std::string& text, const fs::path& path, const std::st
   for (const Word& word : kWords)
     if (text == word.name) return word.dtype;
   throw Error("{}: array '{}' has type '{}', which is not supported", path.string(), name, text);
+}
+
+std::string checksum_of(const Safetensors& contents) {
+  Hasher hasher;
+  for (const auto& [name, array] : contents.arrays) {
+    hasher.add(name);
+    hasher.add(array.bytes());
+  }
+  for (const auto& [key, text] : contents.metadata)
+    if (key != kChecksum) hasher.add(text);
+  return hex(hasher.value());
 }
 
 uint64_t padded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -164,6 +186,14 @@ Safetensors read_safetensors(const fs::path& path) {
   }
   check_places(std::move(places), data.size(), path);
   return contents;
+}
+
+void add_checksum(Safetensors& contents) { contents.metadata[kChecksum] = checksum_of(contents); }
+
+Seal seal_of(const Safetensors& contents) {
+  const auto found = contents.metadata.find(kChecksum);
+  if (found == contents.metadata.end()) return Seal::none;
+  return found->second == checksum_of(contents) ? Seal::intact : Seal::broken;
 }
 
 }  // namespace lacuna

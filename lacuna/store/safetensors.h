@@ -10,6 +10,7 @@
 
 #include "lacuna/core/array.h"
 #include "lacuna/core/file.h"
+#include "lacuna/core/seal.h"
 
 namespace lacuna {
 
@@ -22,5 +23,10 @@ void write_safetensors(const fs::path& path, const Safetensors& contents);
 // Arrays stay mapped as long as a copy of them lives. Throws Error naming the file and what is
 // wrong with it.
 Safetensors read_safetensors(const fs::path& path);
+
+// A checksum of names, arrays and metadata, kept as metadata "xxh3". The types and shapes of arrays
+// are not in it: whoever reads them checks those.
+void add_checksum(Safetensors& contents);
+Seal seal_of(const Safetensors& contents);
 
 }  // namespace lacuna

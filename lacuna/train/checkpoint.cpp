@@ -3,24 +3,12 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/hash.h"
 #include "lacuna/train/optimiser.h"
 
 namespace lacuna {
 namespace {
 
 constexpr const char* kKey = "lacuna";
-constexpr const char* kHashKey = "xxh3";
-
-std::string hash_of(const Safetensors& contents) {
-  Hasher hasher;
-  for (const auto& [name, array] : contents.arrays) {
-    hasher.add(name);
-    hasher.add(array.bytes());
-  }
-  hasher.add(contents.metadata.at(kKey));
-  return hex(hasher.value());
-}
 
 struct Match {
   DType dtype;
@@ -68,9 +56,10 @@ void load_into(const Safetensors& contents, const fs::path& file, const std::str
   if (found == contents.arrays.end())
     throw Error("{} has no '{}'; was it made with other model settings?", file.string(), name);
   const at::Tensor tensor = to_tensor(found->second);
-  if (tensor.sizes() != out.sizes())
-    throw Error("{}: '{}' has another shape than the model's; was it made with other settings?",
-                file.string(), name);
+  if (tensor.sizes() != out.sizes() || tensor.scalar_type() != out.scalar_type())
+    throw Error(
+        "{}: '{}' has another shape or type than the model's; was it made with other settings?",
+        file.string(), name);
   const at::NoGradGuard guard;
   out.copy_(tensor);
 }
@@ -116,15 +105,16 @@ void write_checkpoint(const fs::path& file, const Model& model, const Optimiser&
                          {"fingerprint", context.fingerprint.to_json()},
                          {"model", context.settings}};
   contents.metadata[kKey] = metadata.dump();
-  contents.metadata[kHashKey] = hash_of(contents);
+  add_checksum(contents);
   write_safetensors(file, contents);
 }
 
 Safetensors read_checkpoint(const fs::path& file) {
   Safetensors contents = read_safetensors(file);
-  if (!contents.metadata.contains(kKey) || !contents.metadata.contains(kHashKey))
+  const Seal seal = seal_of(contents);
+  if (!contents.metadata.contains(kKey) || seal == Seal::none)
     throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
-  if (contents.metadata.at(kHashKey) != hash_of(contents))
+  if (seal == Seal::broken)
     throw Error("{} is damaged: its bytes are not those that were written", file.string());
   return contents;
 }

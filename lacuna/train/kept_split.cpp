@@ -25,6 +25,11 @@ struct Kept {
 Kept read_kept(const Run& run) {
   const fs::path file = file_of(run);
   const Safetensors contents = read_safetensors(file);
+  if (seal_of(contents) == Seal::broken)
+    throw Error(
+        "{} is damaged: its bytes are not those that were written; restore it, or train anew with "
+        "another --out",
+        file.string());
   try {
     const Json json = Json::parse(contents.metadata.at(kKey));
     Kept kept = {{json.at("name").get<std::string>(), contents.arrays.at(kParts), json.at("how")},
@@ -48,6 +53,7 @@ void keep_split(const Run& run, const Screen& screen, const Split& split) {
                      {"how", split.how},
                      {"removed", hash_of_removed(screen, split.parts.size())}};
   contents.metadata[kKey] = json.dump();
+  add_checksum(contents);
   write_safetensors(file_of(run), contents);
 }
 

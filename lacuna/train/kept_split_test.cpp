@@ -5,6 +5,7 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/store/safetensors.h"
+#include "lacuna/store/testing.h"
 
 namespace lacuna {
 namespace {
@@ -88,6 +89,34 @@ TEST(KeptSplit, DamageIsAnError) {
   contents.arrays["parts"] = Array::from<float>({0, 1});
   write();
   EXPECT_THROW(kept_split(run, screen), Error);
+}
+
+// The parts that samples were in decide what counts as held out.
+TEST(KeptSplit, AFlippedBitIsFoundOrChangesNothing) {
+  const TemporaryDirectory folder;
+  const ARun run = ARun::create(folder / "run", "");
+  const Split split = split_of(cycle(20));
+  const Screen screen = make_screen(folder / "a", 1, 20, split);
+  keep_split(run, screen, split);
+  const fs::path file = run.path() / "split.safetensors";
+  const std::string whole = read_text(file);
+  for (uint64_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    flip(file, bit / 8, unsigned(bit % 8));
+    try {
+      const auto kept = kept_split(run, screen);
+      EXPECT_TRUE(kept && kept->name == split.name && kept->how == split.how &&
+                  count_moved(*kept, split) == 0)
+          << "byte " << bit / 8;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find("split.safetensors"), std::string::npos);
+    }
+    write_file(file, whole);
+  }
+  // One that was kept before there were checksums is read as it is.
+  Safetensors old = read_safetensors(file);
+  old.metadata.erase("xxh3");
+  write_safetensors(file, old);
+  EXPECT_TRUE(kept_split(run, screen));
 }
 
 }  // namespace

@@ -34,8 +34,10 @@ struct Seen {
 };
 
 Seen see_graph(const Config& config, const Screen& screen) {
-  HeteroGraph graph = config.graph == "shuffled" ? shuffle_graph(screen.graph(), config.train.seed)
-                                                 : screen.graph();
+  if (config.graph != "shuffled")
+    return {screen.graph(),
+            screen.fingerprint().only({"genes", "nodes ", "features ", "edges ", "values "})};
+  HeteroGraph graph = shuffle_graph(screen.graph(), config.train.seed);
   Fingerprint fingerprint = fingerprint_of(graph);
   return {std::move(graph), std::move(fingerprint)};
 }
@@ -110,7 +112,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                 trained ? "name the place that it has moved to with --screen"
                         : "name it in the config (`screen`, a path from the folder that lacuna is "
                           "called in), or with --set screen=DIRECTORY");
-  const Screen screen = Screen::open(config.screen);
+  const Screen screen = Screen::open(config.screen, progress);
   const Split split = trained ? split_if_any(screen, config.split) : screen.split(config.split);
   const auto training = samples_in(split, Part::train);
   if (training.empty() && !trained)

@@ -1,6 +1,7 @@
 #include "lacuna/graph/shuffle_graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@ namespace lacuna {
 namespace {
 
 constexpr uint64_t kSwapsPerLink = 10;
+constexpr uint64_t kMostBitsBytes = 64;  // a link; a table needs 11 to 22
 constexpr uint32_t kSelfLoop = UINT32_MAX;
 
 // All edges between two different genes. They move together, so that both directions stay.
@@ -26,22 +28,66 @@ struct EdgeList {
   std::vector<uint32_t> sources, targets;  // [E]
 };
 
-// Which pairs of genes are linked: a bit a pair.
-class LinkedPairs {
+// Which pairs of genes are linked: a bit a pair. The faster way, where there are enough links for
+// so many bits.
+class PairBits {
  public:
-  explicit LinkedPairs(uint64_t genes) : bits_(genes * genes / 128 + 1) {}
-  bool has(uint32_t a, uint32_t b) const { return word(a, b) >> (place(a, b) % 64) & 1; }
-  void flip(uint32_t a, uint32_t b) { word(a, b) ^= uint64_t(1) << (place(a, b) % 64); }
+  explicit PairBits(uint64_t genes) : bits_(bytes(genes) / 8) {}
+  static uint64_t bytes(uint64_t genes) { return (genes * genes / 128 + 1) * 8; }
+
+  bool has(uint32_t a, uint32_t b) const { return bits_[place(a, b) / 64] & bit(a, b); }
+  void add(uint32_t a, uint32_t b) { bits_[place(a, b) / 64] |= bit(a, b); }
+  void remove(uint32_t a, uint32_t b) { bits_[place(a, b) / 64] &= ~bit(a, b); }
 
  private:
   static uint64_t place(uint64_t a, uint64_t b) {
     if (a < b) std::swap(a, b);
     return a * (a - 1) / 2 + b;
   }
-  uint64_t& word(uint32_t a, uint32_t b) { return bits_[place(a, b) / 64]; }
-  const uint64_t& word(uint32_t a, uint32_t b) const { return bits_[place(a, b) / 64]; }
+  static uint64_t bit(uint64_t a, uint64_t b) { return uint64_t(1) << (place(a, b) % 64); }
 
   std::vector<uint64_t> bits_;
+};
+
+// The same as a table of the pairs with open addressing, at most 3/4 full: linear in the links,
+// however many genes there are.
+class PairTable {
+ public:
+  explicit PairTable(uint64_t most)
+      : slots_(std::bit_ceil(most + most / 3 + 2), kFree), shift_(64 - std::bit_width(mask())) {}
+
+  bool has(uint32_t a, uint32_t b) const { return slots_[find(pair(a, b))] != kFree; }
+  void add(uint32_t a, uint32_t b) {
+    const uint64_t added = pair(a, b);
+    slots_[find(added)] = added;
+  }
+  // What stands behind a freed slot moves up, so that no search ends before what it looks for.
+  void remove(uint32_t a, uint32_t b) {
+    uint64_t free = find(pair(a, b));
+    for (uint64_t i = next(free); slots_[i] != kFree; i = next(i)) {
+      if (((i - home(slots_[i])) & mask()) < ((i - free) & mask())) continue;  // would be too early
+      slots_[free] = slots_[i];
+      free = i;
+    }
+    slots_[free] = kFree;
+  }
+
+ private:
+  static constexpr uint64_t kFree = 0;  // no pair: its genes would be one and the same
+
+  static uint64_t pair(uint64_t a, uint64_t b) { return a < b ? a << 32 | b : b << 32 | a; }
+  uint64_t mask() const { return slots_.size() - 1; }
+  uint64_t home(uint64_t pair) const { return pair * 0x9e3779b97f4a7c15u >> shift_; }
+  uint64_t next(uint64_t i) const { return (i + 1) & mask(); }
+  // The slot that holds it, else the free one where it belongs.
+  uint64_t find(uint64_t pair) const {
+    uint64_t i = home(pair);
+    while (slots_[i] != pair && slots_[i] != kFree) i = next(i);
+    return i;
+  }
+
+  std::vector<uint64_t> slots_;
+  int shift_;
 };
 
 // The positions of all edges but self loops, those between the same two genes next to each other.
@@ -83,23 +129,24 @@ Links find_links(const EdgeList& edges) {
 }
 
 // Makes a - b and c - d into a - d and c - b, unless one of these is there already.
-bool try_swap(Link& first, Link& second, LinkedPairs& linked) {
+template <class Pairs>
+bool try_swap(Link& first, Link& second, Pairs& linked) {
   if (first.from == second.to || second.from == first.to) return false;
   if (linked.has(first.from, second.to) || linked.has(second.from, first.to)) return false;
-  linked.flip(first.from, first.to);
-  linked.flip(second.from, second.to);
+  linked.remove(first.from, first.to);
+  linked.remove(second.from, second.to);
   std::swap(first.to, second.to);
-  linked.flip(first.from, first.to);
-  linked.flip(second.from, second.to);
+  linked.add(first.from, first.to);
+  linked.add(second.from, second.to);
   return true;
 }
 
-void swap_links(std::vector<Link>& links, uint64_t genes, Random random) {
-  LinkedPairs linked(genes);
+template <class Pairs>
+void swap_links(std::vector<Link>& links, Pairs linked, Random random) {
   // Only links with the same numbers of edges may swap: else degrees would change.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> alike;
   for (uint32_t i = 0; i < links.size(); ++i) {
-    linked.flip(links[i].from, links[i].to);
+    linked.add(links[i].from, links[i].to);
     alike[{links[i].forward, links[i].backward}].push_back(i);
   }
   for (const auto& [counts, members] : alike) {
@@ -115,7 +162,11 @@ void swap_links(std::vector<Link>& links, uint64_t genes, Random random) {
 
 EdgeList shuffle_edges(EdgeList edges, uint64_t genes, Random random) {
   Links found = find_links(edges);
-  swap_links(found.links, genes, random);
+  const uint64_t count = found.links.size();
+  if (PairBits::bytes(genes) <= kMostBitsBytes * count)
+    swap_links(found.links, PairBits(genes), random);
+  else
+    swap_links(found.links, PairTable(count), random);
   for (uint64_t e = 0; e < edges.sources.size(); ++e) {
     if (found.link_of[e] == kSelfLoop) continue;
     const Link& link = found.links[found.link_of[e]];

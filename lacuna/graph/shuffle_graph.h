@@ -14,7 +14,8 @@
 // linked to most others it must keep most of its partners.
 //
 // A pure function of graph and seed: the same bytes on every run and for every number of threads.
-// Takes N * N / 16 bytes of memory for each type that is shuffled at the same time.
+// Memory is linear in the edges, however many genes there are: about 60 bytes for each edge of the
+// types that are shuffled at the same time, at most 64 a link more where few genes have many links.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "lacuna/graph/shuffle_graph.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "lacuna/core/hash.h"
+#include "lacuna/core/memory.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
@@ -80,19 +83,20 @@ double kept_share(const std::vector<Edge>& before, const std::vector<Edge>& afte
   return kept / all;
 }
 
+constexpr uint32_t kSparse = 20000;  // genes, of which few are linked: shuffled by another way
+
 // One-way edges, two-way links, edges stored up to three times, self loops; each with a value.
-HeteroGraph mixed_graph(uint64_t seed) {
-  constexpr uint32_t kGenes = 300;
+HeteroGraph mixed_graph(uint64_t seed, uint32_t genes = 300) {
   Random random(seed);
   std::vector<std::string> names;
-  for (uint32_t g = 0; g < kGenes; ++g) names.push_back("g" + std::to_string(g));
+  for (uint32_t g = 0; g < genes; ++g) names.push_back("g" + std::to_string(g));
   std::vector<uint32_t> sources, targets;
   const auto add = [&](uint32_t source, uint32_t target) {
     sources.push_back(source);
     targets.push_back(target);
   };
   for (int i = 0; i < 1200; ++i) {
-    const uint32_t a = uint32_t(random.below(kGenes)), b = uint32_t(random.below(kGenes));
+    const uint32_t a = uint32_t(random.below(genes)), b = uint32_t(random.below(genes));
     for (uint64_t copies = 1 + random.below(8) / 6; copies > 0; --copies) {
       add(a, b);
       if (i % 2 == 0) add(b, a);
@@ -104,7 +108,7 @@ HeteroGraph mixed_graph(uint64_t seed) {
   sources.insert(sources.end(), targets.begin(), targets.end());
   HeteroGraph graph;
   graph.add_nodes("gene", Names(names));
-  graph.add_feature("gene", "width", Array::from(std::vector<float>(kGenes, 2.f), {kGenes, 1}));
+  graph.add_feature("gene", "width", Array::from(std::vector<float>(genes, 2.f), {genes, 1}));
   graph.add_edges("gene", "mixed", "gene", Array::from(sources, {2, edge_count}),
                   {{"weight", Array::from(values)}});
   return graph;
@@ -120,13 +124,16 @@ void expect_only_partners_differ(const EdgeType& before, const EdgeType& after, 
 
 TEST(ShuffleGraph, KeepsDegreesLoopsDirectionsAndRepeats) {
   const uint64_t seed = fresh_seed();
-  SCOPED_TRACE(seed);
-  const HeteroGraph graph = mixed_graph(seed), shuffled = shuffle_graph(graph, seed);
-  const EdgeType &before = graph.edge_types()[0], &after = shuffled.edge_types()[0];
-  ASSERT_GT(kinds(count(pairs_of(before))).size(), 4u) << "the test has all kinds of edges";
-  expect_only_partners_differ(before, after, graph.genes().size());
-  EXPECT_LT(kept_share(pairs_of(before), pairs_of(after)), 0.15);
-  EXPECT_EQ(before.edges.dtype(), after.edges.dtype());
+  for (const uint32_t genes : {300u, kSparse}) {
+    SCOPED_TRACE(fmt::format("seed {}, {} genes", seed, genes));
+    const HeteroGraph graph = mixed_graph(seed, genes), shuffled = shuffle_graph(graph, seed);
+    const EdgeType &before = graph.edge_types()[0], &after = shuffled.edge_types()[0];
+    ASSERT_GT(kinds(count(pairs_of(before))).size(), genes == 300 ? 4u : 3u)
+        << "all kinds of edges";
+    expect_only_partners_differ(before, after, graph.genes().size());
+    EXPECT_LT(kept_share(pairs_of(before), pairs_of(after)), 0.15);
+    EXPECT_EQ(before.edges.dtype(), after.edges.dtype());
+  }
 }
 
 TEST(ShuffleGraph, EdgesKeepPlaceAndValuesOneWayOnesTheirSource) {
@@ -180,6 +187,36 @@ TEST(ShuffleGraph, SameSeedSameBytesForAnyThreads) {
   const HeteroGraph shuffled = shuffle_graph(graph, seed, 1);
   EXPECT_TRUE(same_edges(shuffled, shuffle_graph(graph, seed, 3)));
   EXPECT_FALSE(same_edges(shuffled, shuffle_graph(graph, seed + 1, 1)));
+}
+
+uint64_t hash_of_edges(const HeteroGraph& graph) {
+  Hasher hasher;
+  for (const EdgeType& type : graph.edge_types()) hasher.add(type.edges.bytes());
+  return hasher.value();
+}
+
+// Checkpoints of runs on shuffled graphs are bound to these bytes: what a bit for every pair of
+// genes gave (until 15 November 2026) must come out for ever.
+TEST(ShuffleGraph, GivesTheBytesOfOlderVersions) {
+  const auto shuffled = [](const HeteroGraph& graph, uint64_t seed) {
+    return hex(hash_of_edges(shuffle_graph(graph, seed)));
+  };
+  EXPECT_EQ(shuffled(mixed_graph(1), 1), "e544c1944e9e6074");
+  EXPECT_EQ(shuffled(mixed_graph(2), 2), "92270c9958d33042");
+  EXPECT_EQ(shuffled(mixed_graph(1, kSparse), 1), "65e5fd514a1549a2");
+  EXPECT_EQ(shuffled(mixed_graph(2, kSparse), 2), "e5acf0363d1dc389");
+  EXPECT_EQ(shuffled(mixed_graph(3, kSparse), 3), "f20ecbcccc5fd83d");
+  EXPECT_EQ(shuffled(generate_graph(GraphSize::tiny, 1), 1), "b8990c2fb5435f20");
+  EXPECT_EQ(shuffled(generate_graph(GraphSize::small, 2), 2), "bdc4352ed41f2538");
+}
+
+// A bit for every pair of so many genes would be 625 MB.
+TEST(ShuffleGraph, MemoryIsLinearInTheEdges) {
+  const HeteroGraph graph = mixed_graph(1, 100'000);
+  reset_peak_memory();
+  const uint64_t before = used_memory();
+  shuffle_graph(graph, 1, 1);
+  EXPECT_LT(peak_memory(), before + 60'000'000);
 }
 
 // Every graph with these degrees must be as likely as any other: a ring of four can be wired in

@@ -1,5 +1,6 @@
 #include "lacuna/screen/plan_cache.h"
 
+#include <algorithm>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -67,6 +68,14 @@ void write_plan(const fs::path& path, uint64_t key, const SlicePlan& plan) {
   file.commit();
 }
 
+bool same_gene_edges(const HeteroGraph& a, const HeteroGraph& b) {
+  const auto same = [](const EdgeType* one, const EdgeType* other) {
+    return one->name == other->name && std::ranges::equal(one->edges.bytes(), other->edges.bytes());
+  };
+  return a.genes().size() == b.genes().size() &&
+         std::ranges::equal(a.gene_edges(), b.gene_edges(), same);
+}
+
 }  // namespace
 
 GraphPlan plan_gene_edges(const HeteroGraph& graph) {
@@ -84,6 +93,16 @@ fs::path cache_folder(const Screen& screen) { return screen.path() / "cache"; }
 
 CachedPlan cached_plan(const Screen& screen, uint32_t capacity, int threads) {
   return cached_plan(cache_folder(screen), plan_gene_edges(screen.graph()), capacity, threads);
+}
+
+CachedPlan cached_plan(const Screen& screen, const HeteroGraph& graph, uint32_t capacity,
+                       int threads) {
+  if (same_gene_edges(graph, screen.graph())) return cached_plan(screen, capacity, threads);
+  CachedPlan plan;
+  plan.graph = plan_gene_edges(graph);
+  plan.slices = SlicePlan::make(plan.graph, {capacity}, threads);
+  plan.how = CachedPlan::made_not_saved;
+  return plan;
 }
 
 CachedPlan cached_plan(const fs::path& folder, const GraphPlan& graph, uint32_t capacity,

@@ -10,6 +10,9 @@
 // after its length, its checksum and its contents were checked; one that fails is made anew. It is
 // written aside and renamed, so a reader sees all of it or nothing, and of several writers at once
 // the last one stays. The folder may be deleted at any time; no manifest knows of it.
+//
+// Only the screen's own graph has its plan kept. A shuffled control is another graph for every
+// seed: its plan is made again in each run, or the cache would grow with every seed for ever.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +29,7 @@ struct CachedPlan {
   enum How {
     read,           // from the file
     made,           // and saved
-    made_not_saved  // the folder takes no file; `note` says why
+    made_not_saved  // the folder takes no file, and `note` says why; or of a shuffled control
   };
   GraphPlan graph;
   SlicePlan slices;
@@ -40,7 +43,10 @@ GraphPlan plan_gene_edges(const HeteroGraph& graph);
 // The plans of a screen's gene-gene edges. capacity: see slice_capacity(); throws what
 // SlicePlan::make() throws. threads 0: all available.
 CachedPlan cached_plan(const Screen& screen, uint32_t capacity, int threads = 0);
-// The same for any graph (a shuffled control), kept in `folder`, which is made if need be.
+// The same for the graph that a run computes on: kept where its gene-gene edges are the screen's.
+CachedPlan cached_plan(const Screen& screen, const HeteroGraph& graph, uint32_t capacity,
+                       int threads = 0);
+// The same for any graph, kept in `folder`, which is made if need be.
 CachedPlan cached_plan(const fs::path& folder, const GraphPlan& graph, uint32_t capacity,
                        int threads = 0);
 // SCREEN/cache

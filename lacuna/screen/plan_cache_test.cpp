@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lacuna/core/testing.h"
+#include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/ops/random_graph.h"
 #include "lacuna/screen/subset.h"
 #include "lacuna/screen/testing.h"
@@ -93,6 +94,24 @@ TEST_F(PlanCache, AnotherGraphOrCapacityIsAnotherFile) {
   EXPECT_EQ(cached_plan(folder, shuffled.plan(), kCapacity).how, CachedPlan::made);
   EXPECT_EQ(files(folder).size(), 4u);
   EXPECT_EQ(cached_plan(screen, kCapacity).how, CachedPlan::read);
+}
+
+// Else every seed of a control would leave a file of its own, for ever.
+TEST_F(PlanCache, ShuffledGraphsLeaveNothing) {
+  const Screen screen = write();
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const HeteroGraph shuffled = shuffle_graph(screen.graph(), seed);
+    const CachedPlan plan = cached_plan(screen, shuffled, kCapacity);
+    EXPECT_EQ(plan.how, CachedPlan::made_not_saved);
+    EXPECT_EQ(plan.note, "");
+    EXPECT_TRUE(same_bytes(plan.slices, fresh(shuffled)));
+    EXPECT_FALSE(same_bytes(plan.slices, fresh(screen.graph())));
+    EXPECT_FALSE(fs::exists(cache_folder(screen)));
+  }
+  EXPECT_EQ(cached_plan(screen, HeteroGraph(screen.graph()), kCapacity).how, CachedPlan::made);
+  EXPECT_EQ(cached_plan(screen, screen.graph(), kCapacity).how, CachedPlan::read);
+  EXPECT_EQ(cached_plan(screen, kCapacity).how, CachedPlan::read);
+  EXPECT_EQ(files(cache_folder(screen)).size(), 1u);
 }
 
 TEST_F(PlanCache, ADamagedFileIsMadeAnewAndSaysSo) {

@@ -42,15 +42,14 @@ Seen see_graph(const Config& config, const Screen& screen) {
   return {std::move(graph), std::move(fingerprint)};
 }
 
-// The graph on its device. What a GPU needs planned is kept beside the screen.
+// The graph on its device. What a GPU needs planned is kept beside the screen (plan_cache.h).
 GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device device,
                       const Note& note) {
 #if LACUNA_HAVE_CUDA
   if (device.is_cuda() && graph.genes().size() < 65536) {
-    const GraphPlan plan = plan_gene_edges(graph);
-    const uint32_t capacity =
-        slice_capacity(cuda_shared_memory_bytes(), plan.node_count(), plan.type_count());
-    const CachedPlan cached = cached_plan(cache_folder(screen), plan, capacity);
+    const uint32_t capacity = slice_capacity(cuda_shared_memory_bytes(), graph.genes().size(),
+                                             uint32_t(graph.gene_edges().size()));
+    const CachedPlan cached = cached_plan(screen, graph, capacity);
     if (!cached.note.empty()) note(cached.note);
     return GeneGraph(graph, device, &cached);
   }

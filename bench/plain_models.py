@@ -1,8 +1,9 @@
 """The models of lacuna/nn once more, the slow and obvious way: plain PyTorch and PyG, f64, no line shared with Lacuna.
 
 Written from the description of the models, not from the C++ code. Every sample gets a copy of the whole graph of its
-own, with its kept edges; every pair and every place of an adjacency is formed. What travels between the two is weights
-by name; a Linear's weight stands as [in, out], and weights of several graphs in one tensor with the graph in front.
+own, with the edges that a boolean mask keeps; every pair and every place of an adjacency is formed. What travels between
+the two is weights by name; a Linear's weight stands as [in, out], and weights of several graphs in one tensor with the
+graph in front. tests/test_oracle.py and bench/plain_predictions.py compare with it.
 
     predict(weights, screen, settings, removed) -> [B, L], what else is minimised
 """
@@ -30,12 +31,17 @@ class Screen:
         names = sorted(file.name.split(".")[1] for file in (path / "edges").glob("gene.*.gene.npy"))
         self.networks = [self.edges(path, f"gene.{name}.gene") for name in names]  # alphabetical
         self.features = None if features is None else torch.from_numpy(numpy.load(features)).double()  # [N, d]
+        self.reactions = self.metabolites = 0
+        self.rules = self.stoichiometry = torch.zeros(2, 0, dtype=torch.int64)
+        self.coefficients = torch.zeros(0, 1).double()  # [E, 1]
+        if not (path / "nodes/reaction.txt").exists():
+            return
         self.reactions = len((path / "nodes/reaction.txt").read_text().splitlines())
         self.metabolites = len((path / "nodes/metabolite.txt").read_text().splitlines())
         self.rules = self.edges(path, "gene.rule.reaction")
         self.stoichiometry = self.edges(path, "reaction.stoichiometry.metabolite")
         values = numpy.load(path / "edges/reaction.stoichiometry.metabolite.coefficient.npy")
-        self.coefficients = torch.from_numpy(values).double()[:, None]  # [E, 1]
+        self.coefficients = torch.from_numpy(values).double()[:, None]
 
     @staticmethod
     def edges(path, key):
@@ -269,33 +275,43 @@ DEFAULTS = {
 }
 
 
+def predict(weights, screen, settings, removed):
+    """Predictions [B, L] of samples that remove these genes, standardised, and what else is minimised."""
+    w, name = Weights(weights), settings["name"]
+    settings = {**DEFAULTS[name], **settings}
+    if name == "hetero_gin":
+        return hetero_gin(w, screen, settings, removed), 0
+    if name == "dango":
+        return dango(w, screen, settings, removed)
+    return gene_mlp(w, removed), 0
+
+
 def total_loss(weights, screen, settings, case):
     """Predictions [B, L] and what is minimised, of a case as tests/oracle/probe.cpp takes it."""
-    w, name, removed = Weights(weights), settings["name"], case["removed"]
-    settings = {**DEFAULTS[name], **settings}
     labels = torch.tensor(case["labels"])
     torch.manual_seed(DROPOUT_SEED)
-    reconstruction, share = 0, 0
-    if name == "hetero_gin":
-        prediction = hetero_gin(w, screen, settings, removed)
-    elif name == "dango":
-        prediction, reconstruction = dango(w, screen, settings, removed)
-        share = 1 - 0.5 * min(1, case["epoch"] / settings["ramp_epochs"])
-    else:
-        prediction = gene_mlp(w, removed)
+    prediction, reconstruction = predict(weights, screen, settings, case["removed"])
+    share = 0
+    if settings["name"] == "dango":
+        ramp_epochs = settings.get("ramp_epochs", DEFAULTS["dango"]["ramp_epochs"])
+        share = 1 - 0.5 * min(1, case["epoch"] / ramp_epochs)
     difference = prediction - labels
     loss = (difference**2).mean() if case["loss"] == "mse" else torch.log(torch.cosh(difference)).mean()
     return prediction, share * reconstruction + (1 - share) * loss
 
 
 # ---- files
+DTYPES = {"F32": torch.float32, "F64": torch.float64}
+
+
 def read_safetensors(path):
+    """f64 tensors by name, f32 ones widened."""
     data = pathlib.Path(path).read_bytes()
     length = int.from_bytes(data[:8], "little")
     arrays = {}
     for name, entry in json.loads(data[8 : 8 + length]).items():
         if name != "__metadata__":
-            assert entry["dtype"] == "F64", (name, entry)
             first, last = (8 + length + offset for offset in entry["data_offsets"])
-            arrays[name] = torch.frombuffer(bytearray(data[first:last]), dtype=torch.float64).reshape(entry["shape"])
+            values = torch.frombuffer(bytearray(data[first:last]), dtype=DTYPES[entry["dtype"]])
+            arrays[name] = values.double().reshape(entry["shape"])
     return arrays

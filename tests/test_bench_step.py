@@ -36,6 +36,15 @@ def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
     assert len(several[7]["removed"]) == len(several[7]["labels"]) == 7
 
 
+def test_peak_memory_counts_weights_and_optimiser(config, tmp_path):
+    """On the CPU too, as it does for the forms beside it: a step holds weights, gradients and two moments."""
+    weights, out = tmp_path / "weights.safetensors", tmp_path / "steps.json"
+    succeed("bench", "step", config, "--batch", "2,3", "--steps", 1, "--warm", 1, "--set", "model.width=512", "--json", out,
+            "--weights", weights)
+    for one in json.loads(out.read_text()):
+        assert one["peak_bytes"] >= 4 * weights.stat().st_size > 100e6, one["batch"]
+
+
 def test_a_python_without_packages_is_told_so():
     done = subprocess.run([sys.executable, "-S", "-E", ROOT / "bench/step.py"], capture_output=True, text=True)  # -S: no packages
     assert done.returncode == 1 and done.stdout == ""

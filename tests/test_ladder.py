@@ -140,7 +140,8 @@ def test_every_rung_trains_to_the_same_predictions(screen, tmp_path):
     assert [rung["rung"] for rung in ladder["rungs"]] == RUNGS
     for rung in ladder["rungs"]:
         assert rung["train_steps_per_s"] > 0 and rung["exact"], rung
-        assert rung["train_difference"] == 0, rung  # on the CPU bit for bit
+        # On the CPU bit for bit those of the first rung, which is not compared with itself.
+        assert rung["train_difference"] == (None if rung["rung"] == RUNGS[0] else 0), rung
         assert rung["device_peak_bytes"] is None
     assert "hetero_gin" in ladder["training"] and ladder["training"] in out and "trains fastest" in out
 

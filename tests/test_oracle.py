@@ -1,5 +1,5 @@
-"""Every model of lacuna/nn agrees with the same model written anew in plain PyTorch and PyG (tests/oracle): predictions,
-loss, the gradient of every parameter, and the weights after 20 steps of AdamW, all in f64."""
+"""Every model of lacuna/nn agrees with the same model written anew in plain PyTorch and PyG (bench/plain_models.py):
+predictions, loss, the gradient of every parameter, and the weights after 20 steps of AdamW, all in f64."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ from program import BUILD, succeed
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
-sys.path.append(str(pathlib.Path(__file__).parent / "oracle"))
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "bench"))
 import plain_models  # noqa: E402
 
 

@@ -594,6 +594,17 @@ def test_patience(folder):
     assert "no validation samples" in error(1, *words(folder, folder / "no", split="unvalidated", train__patience=2))
 
 
+def test_batch_auto_counts_the_optimiser(folder):
+    """Gradients and two moments a weight, whatever the batch."""
+    run = folder / "auto-wide"
+    done = lacuna(*words(folder, run, train__batch="auto", train__epochs=1, model__width=512))
+    assert done.returncode == 0, done.stderr
+    number, unit = re.search(r"beside it need ([0-9.]+) (\wB) and", done.stderr).groups()
+    needed = float(number) * {"kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
+    weights = (run / "checkpoints/last.safetensors").stat().st_size / 3  # beside which the moments stand
+    assert needed >= 2.9 * weights > 50e6, done.stderr
+
+
 def test_batch_auto(folder):
     done = lacuna(*words(folder, folder / "auto", train__batch="auto", train__epochs=1))
     assert done.returncode == 0, done.stderr

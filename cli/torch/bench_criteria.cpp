@@ -1,5 +1,6 @@
 // `lacuna bench criteria`: six questions about every rung, answered on this machine.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <string>
@@ -12,7 +13,9 @@
 #include "cli/torch_calls.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 #include "lacuna/core/median.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/train/criteria.h"
 
 namespace lacuna::cli {
@@ -64,6 +67,36 @@ void measure_usual(const BenchCriteriaCall& call, const fs::path& folder,
   }
 }
 
+// Predictions by bench/plain_predictions.py.
+std::vector<double> predict_plainly(const std::string& python, const PlainRequest& request,
+                                    Progress& progress) {
+  std::vector<std::string> words = {request.screen.string(), request.checkpoint.string(),
+                                    "--samples",
+                                    fmt::format("{}", fmt::join(request.samples, ","))};
+  for (const std::string& setting : request.model) {
+    words.push_back("--set");
+    words.push_back(setting);
+  }
+  progress.begin("predicting in plain PyTorch", request.samples.size(), "samples");
+  PythonScript script("plain_predictions.py", python, words);
+  std::vector<double> predicted;
+  uint64_t done = 0;
+  for (std::string line; script.read_line(line);) {
+    throw_if_stopped();
+    const Json json = parse_json(line, script.path().string() + " printed");
+    if (json.contains("error")) throw Error("{}", json.at("error").get<std::string>());
+    if (done >= request.samples.size() || json.at("sample") != request.samples[done])
+      throw Error("{} answered for another sample: {}", script.path().string(), line);
+    for (const double value : json.at("predicted")) predicted.push_back(value);
+    progress.advance(++done);
+  }
+  progress.end();
+  if (const int status = script.end(); status != 0 || done != request.samples.size())
+    throw Error("{} failed with status {} after {} of {} samples", script.path().string(), status,
+                done, request.samples.size());
+  return predicted;
+}
+
 }  // namespace
 
 void run(const BenchCriteriaCall& call) {
@@ -86,16 +119,17 @@ void run(const BenchCriteriaCall& call) {
   fmt::print(stderr, "timing the usual form in Python\n");
   measure_usual(call, workshop.path(), criteria);
   TerminalProgress progress;
-  const auto answers = check_criteria(slice, criteria, note, progress);
+  criteria.plain = [&](const PlainRequest& request, Progress& shown) {
+    return predict_plainly(call.python, request, shown);
+  };
+  const auto answers = check_criteria(screen, slice, criteria, note, progress);
   Json all = Json::array();
   bool has_failed = false;
   for (const Criterion& one : answers) {
-    fmt::print("{}  {:<8}  {}\n             {}\n", one.number, name(one.verdict), one.question,
-               one.figure);
-    all.push_back({{"number", one.number},
-                   {"question", one.question},
-                   {"verdict", name(one.verdict)},
-                   {"figure", one.figure}});
+    fmt::print("{}  {:<12}  {}\n", one.number, name(one.verdict), one.question);
+    fmt::print("   compared  {}\n   figure    {}\n   asked     {}\n", one.compared, one.figure,
+               one.bound);
+    all.push_back(one.to_json());
     has_failed = has_failed || one.verdict == Verdict::fail;
   }
   if (!call.json.empty()) write_text_atomically(call.json, all.dump(2) + "\n");

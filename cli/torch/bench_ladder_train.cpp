@@ -61,7 +61,7 @@ TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
       const RungTraining& one = trained.at(rung.rung);
       rung.steps_per_second = 1000 / one.median_ms();
       if (device.is_cuda()) rung.device_bytes = double(one.device_bytes);
-      rung.difference = largest_difference(one.predicted, first.predicted);
+      if (&one != &first) rung.difference = largest_difference(one.predicted, first.predicted);
     }
     return fmt::format(
         "{} with {} parameters in {} on {}; rounds up and down the ladder: {}, steps measured in "

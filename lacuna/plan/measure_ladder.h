@@ -45,7 +45,7 @@ struct RungMeasurement {
   bool is_exact = false;
 
   // Of training, where it was measured; difference: the largest between predictions after it and
-  // those of the first rung.
+  // those of the first rung, which has none.
   std::optional<double> steps_per_second, device_bytes, difference;
 
   double planned_ratio() const { return batch_seconds / planned_seconds; }

@@ -77,9 +77,17 @@ void trial_prediction(Session& session, int64_t batch) {
   predict_samples(session, widest_batch(session, count), count);
 }
 
+// What the optimiser will hold from its first step on: two moments of every parameter.
+uint64_t moment_bytes(const Model& model) {
+  uint64_t bytes = 0;
+  for (const at::Tensor& parameter : model.parameters()) bytes += 2 * parameter.nbytes();
+  return bytes;
+}
+
 // A recorded step keeps its memory, so what a prediction needs comes on top.
 uint64_t bytes_of(Session& session, int64_t batch) {
-  return peak_of(session.device(), [&] { trial_step(session, batch); }) +
+  return moment_bytes(*session.model) +
+         peak_of(session.device(), [&] { trial_step(session, batch); }) +
          peak_of(session.device(), [&] { trial_prediction(session, batch); });
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -12,56 +11,109 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/stop.h"
-#include "lacuna/core/text.h"
+#include "lacuna/load/temporary_store.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/screen/split.h"
 #include "lacuna/store/safetensors.h"
+#include "lacuna/train/checkpoint.h"
 #include "lacuna/train/measure_rungs.h"
-#include "lacuna/train/measure_step.h"
+#include "lacuna/train/predict_in_f64.h"
 #include "lacuna/train/run.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna {
 namespace {
 
-constexpr double kStepsAsked = 10;  // a second, of a GPU
 constexpr uint64_t kMaskSamples = 28;
-constexpr uint64_t kBatchAsked = 28;   // at which they are asked for
-constexpr double kWithin = 1e-6;       // of predictions
-constexpr double kMemoryAsked = 50e6;  // bytes
 
-// Not answered yet.
-Criterion ask(int number, const char* question) {
-  return {number, question, Verdict::left_out, ""};
+// The first samples of a screen as a screen of its own, with a split "random".
+Screen write_part(const Screen& screen, uint64_t count, const fs::path& path) {
+  std::vector<uint64_t> chosen(std::min(count, screen.samples().size()));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  const Samples samples = take_samples(screen.samples(), chosen);
+  write_screen(path, {screen.graph(), samples, {}, {{"command", "lacuna bench criteria"}}});
+  add_split(path, draw_split(Screen::open(path), "random", {.seed = 1}));
+  return Screen::open(path);
 }
+
+// The same samples and split over the same nodes and edge types, without an edge: what trains there
+// is the model alone.
+void write_without_edges(const Screen& slice, const fs::path& path) {
+  HeteroGraph graph;
+  for (const NodeType& nodes : slice.graph().node_types()) {
+    graph.add_nodes(nodes.name, nodes.names);
+    for (const NodeFeature& feature : nodes.features)
+      graph.add_feature(nodes.name, feature.name, feature.values);
+  }
+  for (const EdgeType& type : slice.graph().edge_types()) {
+    std::vector<EdgeValue> values;
+    for (const EdgeValue& value : type.values)
+      values.push_back({value.name, Array::from(std::vector<float>())});
+    graph.add_edges(type.source, type.name, type.target,
+                    Array::from(std::vector<uint32_t>(), {2, 0}), values);
+  }
+  write_screen(path,
+               {graph, slice.samples(), slice.splits(), {{"command", "lacuna bench criteria"}}});
+}
+
+// Shows how far a training is, and counts what it did.
+class RunListener : public TrainListener {
+ public:
+  RunListener(std::string what, Progress& progress) : what_(std::move(what)), progress_(progress) {}
+
+  void step(const TrainProgress& now) override {
+    if (!is_shown_) progress_.begin(what_, now.epochs * now.samples, "samples");
+    is_shown_ = true;
+    progress_.advance(now.epoch * now.samples + now.sample);
+  }
+  void epoch(const TrainProgress& now, double, const std::vector<Metrics>& validation) override {
+    if (is_shown_) progress_.end();
+    is_shown_ = false;
+    steps = now.step;
+    trained += now.sample;
+    validated = 0;
+    for (const Metrics& one : validation) validated = std::max(validated, one.count);
+  }
+
+  uint64_t steps = 0, trained = 0, validated = 0;
+
+ private:
+  std::string what_;
+  Progress& progress_;
+  bool is_shown_ = false;
+};
 
 class Criteria {
  public:
-  Criteria(const Screen& slice, const CriteriaSettings& settings, const Note& note,
-           Progress& progress)
+  Criteria(const Screen& screen, const Screen& slice, const CriteriaSettings& settings,
+           const Note& note, Progress& progress)
       : settings_(settings),
         note_(note),
         progress_(progress),
+        screen_(screen),
         slice_(slice),
         config_(criteria_config(slice.path(), settings)),
         device_(choose_device(config_.train.device, note)) {}
 
   std::vector<Criterion> check() {
-    measure_rungs();
-    return {masks(), speed(), predictions(), memory(), whole_run(), same_numbers()};
+    train_on_rungs();
+    const auto whole = whole_run();
+    const auto repeated = repeat();
+    return {judge_masks(masks()),   judge_speed(speed()), judge_predictions(predictions()),
+            judge_memory(memory()), judge_run(whole),     judge_repeat(repeated)};
   }
 
  private:
   bool has_gpu() const { return device_.is_cuda(); }
+  static NoAnswer failure(std::string why) { return {std::move(why), /*is_failure=*/true}; }
 
-  // ---- training on every rung, which three of the questions are about
-  void measure_rungs() {
+  // ---- training on every rung, which two of the questions are about
+  void train_on_rungs() {
     progress_.begin("training on every rung", all_rungs().size(), "rungs");
     uint64_t done = 0;
     for (const Rung rung : all_rungs()) {
-      throw_if_stopped();
       try {
-        trained_[rung] = train_on(rung);
+        trained_[rung] = train_on(config_, rung);
       } catch (const std::exception& error) {
         throw_if_stopped();
         trained_.erase(rung);
@@ -73,33 +125,20 @@ class Criteria {
     progress_.end();
   }
 
-  RungTraining train_on(Rung rung) const {
-    const RungTrainingSettings settings = {.folder = settings_.folder,
-                                           .rungs = {rung},
-                                           .steps = settings_.steps,
-                                           .predict = settings_.batch};
-    Config config = config_;
-    config.train.precision = "f32";
-    RungTraining result = lacuna::measure_rungs(config, settings, note_).at(rung);
-    if (!has_gpu()) return result;
-    // Speed and memory are asked in the precision that one trains in there.
-    RungTraining fast = lacuna::measure_rungs(config_, settings, note_).at(rung);
-    fast.predicted = std::move(result.predicted);
-    return fast;
+  RungTraining train_on(const Config& config, Rung rung) const {
+    throw_if_stopped();
+    const RungTrainingSettings settings = {
+        .folder = settings_.folder, .rungs = {rung}, .steps = settings_.steps};
+    return measure_rungs(config, settings, note_).at(rung);
   }
 
-  // Fails a question that cannot be answered, since a rung that it is about could not be trained.
-  bool lacks(Rung rung, Criterion& criterion) const {
-    if (trained_.contains(rung)) return false;
-    criterion.verdict = Verdict::fail;
-    criterion.figure = failed_;
-    return true;
+  uint64_t bytes_of(const RungTraining& trained) const {
+    return has_gpu() ? trained.device_bytes : trained.host_bytes;
   }
 
   // ---- 1
-  Criterion masks() const {
-    Criterion result = ask(1, "masks made on the GPU equal the CPU's bit for bit");
-    if (!has_gpu()) return without_gpu(result);
+  Measured<MaskMeasurement> masks() const {
+    if (!has_gpu()) return NoAnswer{"there is no GPU here"};
     const HeteroGraph& graph = slice_.graph();
     const RemovalRules rules(graph);
     const MaskLayout layout(rules, MaskForm::u8);
@@ -107,9 +146,9 @@ class Criteria {
     const GeneGraph on_gpu(graph, device_, nullptr, /*makes_masks=*/true);
     std::vector<int32_t> removed, ptr = {0};
     Random random(slice_.samples().size());
+    const uint64_t half = graph.genes().size() / 2;
     for (uint64_t b = 0; b < kMaskSamples; ++b) {  // from the wild type to half of all genes
-      const uint64_t most = b == 1 ? graph.genes().size() / 2 : b % 9;
-      for (uint64_t i = 0; i < most; ++i)
+      for (uint64_t i = 0; i < (b == 1 ? half : b % 9); ++i)
         removed.push_back(int32_t(random.below(graph.genes().size())));
       ptr.push_back(int32_t(removed.size()));
     }
@@ -118,182 +157,165 @@ class Criteria {
     const ModelInput input = on_gpu.with_masks(to_device(make_input(removed, ptr), device_));
     const at::Tensor made = input.masks.cpu();
     const auto* bytes = made.const_data_ptr<uint8_t>();
-    uint64_t differ = 0;
-    for (uint64_t i = 0; i < expected.size(); ++i) differ += bytes[i] != expected[i];
-    result.verdict = differ == 0 ? Verdict::pass : Verdict::fail;
-    result.figure =
-        fmt::format("{} of {} bytes differ, {} samples that remove 0 to {} genes", differ,
-                    with_commas(expected.size()), kMaskSamples, graph.genes().size() / 2);
+    MaskMeasurement result = {kMaskSamples, half, expected.size(), 0};
+    for (uint64_t i = 0; i < expected.size(); ++i) result.differing += bytes[i] != expected[i];
     return result;
   }
 
   // ---- 2
-  Criterion speed() const {
-    Criterion result =
-        ask(2, "training is faster than the usual form, and 10 steps a second on a GPU");
-    if (lacks(Rung::kernel, result)) return result;
-    const double ms = trained_.at(Rung::kernel).median_ms();
-    const bool is_asked = has_gpu() && settings_.batch <= kBatchAsked;
-    const bool is_enough = !is_asked || 1000 / ms >= kStepsAsked;
-    result.figure = fmt::format("{:.2f} steps/s at batch {} on rung kernel ({:.1f} ms)", 1000 / ms,
-                                settings_.batch, ms);
-    if (!has_gpu()) result.figure += ", no GPU to ask for 10 of";
-    if (settings_.usual_ms) {
-      const double ratio = *settings_.usual_ms / ms;
-      result.figure +=
-          fmt::format("; usual form {:.1f} ms, {:.1f} times as long", *settings_.usual_ms, ratio);
-      result.verdict = is_enough && ratio > 1 ? Verdict::pass : Verdict::fail;
-    } else {
-      result.figure += "; usual form left out: " + settings_.without_usual;
-      result.verdict = !is_enough ? Verdict::fail : has_gpu() ? Verdict::pass : Verdict::left_out;
-    }
-    return result;
+  Measured<SpeedMeasurement> speed() const {
+    if (!trained_.contains(Rung::kernel)) return failure(failed_);
+    return SpeedMeasurement{settings_.batch, has_gpu(), trained_.at(Rung::kernel).median_ms(),
+                            settings_.usual_ms, settings_.without_usual};
   }
 
   // ---- 3
-  Criterion predictions() const {
-    Criterion result = ask(3, "predictions of all rungs within 1e-6");
-    for (const Rung rung : all_rungs())
-      if (lacks(rung, result)) return result;
-    const auto& reference = trained_.at(Rung::kernel).predicted;
-    double largest = 0;
-    Rung worst = Rung::kernel;
-    for (const auto& [rung, trained] : trained_)
-      for (size_t i = 0; i < reference.size(); ++i) {
-        const double difference = std::abs(double(trained.predicted[i]) - double(reference[i]));
-        if (difference > largest || std::isnan(difference)) largest = difference, worst = rung;
+  Measured<PredictionMeasurement> predictions() const {
+    if (weights_.empty()) return failure("there are no weights: " + run_failed_);
+    PredictionMeasurement result;
+    std::vector<uint32_t> samples(std::min(settings_.batch, slice_.samples().size()));
+    std::iota(samples.begin(), samples.end(), 0);
+    result.samples = samples.size();
+    try {
+      result.plain = plain_predictions(samples);
+    } catch (const std::exception& error) {
+      throw_if_stopped();
+      return NoAnswer{error.what()};
+    }
+    progress_.begin("predicting on every rung in f64", all_rungs().size(), "rungs");
+    for (const Rung rung : all_rungs()) {
+      throw_if_stopped();
+      try {
+        const TemporaryStore store(slice_, rung, settings_.folder);
+        Config config = config_;
+        config.rung = rung;
+        config.store = store.path();
+        result.ours[std::string(name(rung))] = predict_in_f64(config, weights_, samples, note_);
+      } catch (const std::exception& error) {
+        return failure(fmt::format("rung {} failed: {}", name(rung), error.what()));
       }
-    result.verdict = largest <= kWithin ? Verdict::pass : Verdict::fail;
-    result.figure = fmt::format(
-        "{} after {} steps in f32, {} samples{}",
-        largest == 0 ? "all bits equal" : fmt::format("largest difference {:.1e}", largest),
-        warm_steps(device_) + settings_.steps, settings_.batch,
-        largest == 0 ? "" : fmt::format(" ({})", name(worst)));
+      progress_.advance(result.ours.size());
+    }
+    progress_.end();
     return result;
   }
 
+  std::vector<double> plain_predictions(const std::vector<uint32_t>& samples) const {
+    if (!settings_.plain) throw Error("no plain PyTorch to compare with was named");
+    PlainRequest request = {slice_.path(), weights_, {}, samples};
+    for (const auto& entry : read_config(Run::open(weights_run_).config(), {}).model)
+      request.model.push_back(entry.first.as<std::string>() + "=" + entry.second.as<std::string>());
+    return settings_.plain(request, progress_);
+  }
+
   // ---- 4
-  Criterion memory() const {
-    Criterion result =
-        ask(4, "rungs kernel and device need under 50 MB on the GPU beyond the model");
-    if (!has_gpu()) return without_gpu(result);
-    for (const Rung rung : {Rung::kernel, Rung::device})
-      if (lacks(rung, result)) return result;
-    const uint64_t batches[] = {settings_.batch};
-    const double model =
-        double(measure_steps(config_, batches, {.steps = 1}, {}, note_).at(0).peak_bytes);
-    const RemovalRules rules(slice_.graph());
-    const double masks = double((settings_.batch + 1) * MaskLayout(rules, MaskForm::u8).stride());
-    result.verdict = Verdict::pass;
-    std::string judged, told;
+  Measured<MemoryMeasurement> memory() const {
+    MemoryMeasurement result;
+    result.on_gpu = has_gpu();
     for (const Rung rung : all_rungs()) {
-      const bool is_judged = rung == Rung::kernel || rung == Rung::device;
-      std::string& list = is_judged ? judged : told;
-      if (!list.empty()) list += ", ";
-      if (!trained_.contains(rung)) {
-        list += fmt::format("{} failed", name(rung));
-        continue;
-      }
-      double beyond = double(trained_.at(rung).device_bytes) - model;
-      if (rung != Rung::kernel) beyond -= masks;
-      list += fmt::format("{} {:.1f} MB", name(rung), beyond / 1e6);
-      if (is_judged && beyond >= kMemoryAsked) result.verdict = Verdict::fail;
+      std::optional<double>& bytes = result.rungs[std::string(name(rung))];
+      if (trained_.contains(rung)) bytes = double(bytes_of(trained_.at(rung)));
     }
-    // Rungs that send masks hold those of the batches on their way, too: told, not judged.
-    result.figure = fmt::format(
-        "judged: {}; not judged: {}; all but kernel beyond the masks of a batch, {:.0f} MB; model "
-        "{:.0f} MB",
-        judged, told, masks / 1e6, model / 1e6);
+    const MaskLayout layout(RemovalRules(slice_.graph()), MaskForm::u8);
+    result.masks = double((settings_.batch + 1) * layout.stride());
+    // After the rungs: what libraries keep for themselves is there already, in all of them alike.
+    const fs::path bare = settings_.folder / "bare";
+    try {
+      write_without_edges(slice_, bare);
+      result.model = double(bytes_of(train_on(criteria_config(bare, settings_), Rung::kernel)));
+    } catch (const std::exception& error) {
+      throw_if_stopped();
+      return failure(fmt::format("the model alone cannot be trained: {}", error.what()));
+    }
     return result;
   }
 
   // ---- 5 and 6
-  Criterion whole_run() {
-    Criterion result = ask(5, "a full run ends without error");
+  // On a GPU all samples of the screen take part. The weights that come out are those of question
+  // 3.
+  Measured<RunMeasurement> whole_run() {
+    const Screen whole =
+        has_gpu() ? write_part(screen_, screen_.samples().size(), settings_.folder / "whole")
+                  : slice_;
+    RunMeasurement result;
+    result.samples = whole.samples().size();
+    result.asked_samples = has_gpu() ? screen_.samples().size()
+                                     : std::min(settings_.samples, screen_.samples().size());
+    result.training = samples_in(whole.split("random"), Part::train).size();
+    result.epochs = uint64_t(config_.train.epochs);
+    RunListener listener("training, a whole run", progress_);
+    const fs::path out = settings_.folder / "run";
     try {
-      first_ = run("first");
-      result.verdict = Verdict::pass;
-      result.figure = fmt::format("{} samples, epochs: {}, with baselines", slice_.samples().size(),
-                                  config_.train.epochs);
+      run(whole.path(), out, listener);
     } catch (const std::exception& error) {
       throw_if_stopped();
-      result.verdict = Verdict::fail;
-      result.figure = error.what();
+      run_failed_ = error.what();
+      return failure(run_failed_);
     }
+    const Run ended = Run::open(out);
+    weights_run_ = out;
+    weights_ = ended.checkpoint("last");
+    result.trained = listener.trained;
+    result.steps = listener.steps;
+    result.validated = listener.validated;
+    result.has_evaluation = fs::exists(out / "evaluation.json");
+    result.seconds = read_train_state(read_checkpoint(weights_), weights_).seconds;
     return result;
   }
 
-  Criterion same_numbers() {
-    Criterion result = ask(6, "two runs with one seed give the same numbers");
-    if (first_.arrays.empty()) {
-      result.figure = "the first run failed";
-      return result;
-    }
-    Safetensors second;
+  Measured<RepeatMeasurement> repeat() const {
+    if (weights_.empty()) return NoAnswer{"the first run failed"};
     try {
-      second = run("second");
+      const Safetensors first = has_gpu() ? run_slice("first") : read_safetensors(weights_);
+      return compare_weights(first, run_slice("second"));
     } catch (const std::exception& error) {
       throw_if_stopped();
-      result.verdict = Verdict::fail;
-      result.figure = std::string("the second run failed: ") + error.what();
-      return result;
+      return failure(fmt::format("a run failed: {}", error.what()));
     }
-    uint64_t values = 0, differ = 0;
-    for (const auto& [key, array] : first_.arrays) {
+  }
+
+  static RepeatMeasurement compare_weights(const Safetensors& first, const Safetensors& second) {
+    RepeatMeasurement result;
+    for (const auto& [key, array] : first.arrays) {
       if (array.dtype() != DType::f32) continue;
       const auto a = array.bytes(), b = second.arrays.at(key).bytes();
       LACUNA_ASSERT(a.size() == b.size());  // one config, one model
-      values += a.size() / 4;
-      for (size_t i = 0; i < a.size(); i += 4) differ += std::memcmp(&a[i], &b[i], 4) != 0;
+      result.values += a.size() / 4;
+      for (size_t i = 0; i < a.size(); i += 4)
+        result.differing += std::memcmp(&a[i], &b[i], 4) != 0;
     }
-    result.verdict = differ == 0 ? Verdict::pass : Verdict::fail;
-    result.figure = fmt::format("{} of {} weights and optimiser values differ", with_commas(differ),
-                                with_commas(values));
     return result;
   }
 
-  Safetensors run(const char* what) {
-    TrainListener nobody;
+  Safetensors run_slice(const char* what) const {
+    RunListener listener(fmt::format("training, {} run of two", what), progress_);
     const fs::path out = settings_.folder / what;
-    progress_.begin(fmt::format("training, {} run", what), 1, "runs");
-    TrainRequest request;
-    request.out = out;
-    request.command = "lacuna bench criteria";
-    train(config_, request, nobody);
-    throw_if_stopped();
-    progress_.end();
+    run(slice_.path(), out, listener);
     return read_safetensors(Run::open(out).checkpoint("last"));
   }
 
-  static Criterion without_gpu(Criterion criterion) {
-    criterion.figure = "there is no GPU here";
-    return criterion;
+  void run(const fs::path& screen, const fs::path& out, TrainListener& listener) const {
+    TrainRequest request;
+    request.out = out;
+    request.command = "lacuna bench criteria";
+    const RunEnd end = train(criteria_config(screen, settings_), request, listener);
+    throw_if_stopped();
+    if (end != RunEnd::finished) throw Error("{} was stopped", out.string());
   }
 
   const CriteriaSettings& settings_;
   const Note& note_;
   Progress& progress_;
-  const Screen& slice_;
+  const Screen &screen_, &slice_;
   Config config_;
   at::Device device_;
   std::map<Rung, RungTraining> trained_;
   std::string failed_;  // which of them could not be trained, and why
-  Safetensors first_;
+  fs::path weights_run_, weights_;
+  std::string run_failed_;  // why there are none
 };
 
 }  // namespace
-
-std::string_view name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass:
-      return "pass";
-    case Verdict::fail:
-      return "FAIL";
-    case Verdict::left_out:
-      break;
-  }
-  return "left out";
-}
 
 Config criteria_config(const fs::path& screen, const CriteriaSettings& settings) {
   const std::string text = fmt::format(
@@ -315,14 +337,7 @@ Config criteria_config(const fs::path& screen, const CriteriaSettings& settings)
 }
 
 Screen write_criteria_slice(const Screen& screen, const CriteriaSettings& settings) {
-  std::vector<uint64_t> chosen(std::min(settings.samples, screen.samples().size()));
-  std::iota(chosen.begin(), chosen.end(), 0);
-  const Samples samples = take_samples(screen.samples(), chosen);
-  const Screen whole =
-      write_screen(settings.folder / "slice",
-                   {screen.graph(), samples, {}, {{"command", "lacuna bench criteria"}}});
-  add_split(whole.path(), draw_split(whole, "random", {.seed = 1}));
-  Screen slice = Screen::open(whole.path());
+  Screen slice = write_part(screen, settings.samples, settings.folder / "slice");
   const uint64_t training = samples_in(slice.split("random"), Part::train).size();
   if (training < settings.batch)
     throw Error(
@@ -331,9 +346,10 @@ Screen write_criteria_slice(const Screen& screen, const CriteriaSettings& settin
   return slice;
 }
 
-std::vector<Criterion> check_criteria(const Screen& slice, const CriteriaSettings& settings,
-                                      const Note& note, Progress& progress) {
-  return Criteria(slice, settings, note, progress).check();
+std::vector<Criterion> check_criteria(const Screen& screen, const Screen& slice,
+                                      const CriteriaSettings& settings, const Note& note,
+                                      Progress& progress) {
+  return Criteria(screen, slice, settings, note, progress).check();
 }
 
 }  // namespace lacuna

@@ -4,35 +4,37 @@
 //   1  are masks that a GPU makes the CPU's, bit for bit?
 //   2  is training faster than the usual form (copies of the graph with edge masks), and on a GPU
 //      at least 10 steps a second at batch 28?
-//   3  do all rungs train to predictions within 1e-6 of each other? (in f32)
-//   4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model? (device:
-//      beyond the model and the masks of one batch; what the others need is told beside)
-//   5  does a whole run end without error?
+//   3  are the predictions of every rung those of plain PyTorch within 1e-6? (the weights that the
+//      run of question 5 ended with, in f64 on both sides, no training step between)
+//   4  do the rungs kernel and device need less than 50 MB on the GPU beyond the model alone?
+//      (alone: the same training over a graph without edges, whose plan is next to nothing; device:
+//      beyond the masks of one batch, too; what the others need is told beside)
+//   5  does a whole run end without error? (an epoch of all samples on a GPU, of the slice's on a
+//      CPU, with validation and evaluation)
 //   6  do two runs with one seed give the same numbers?
 //
-// They are asked of a slice of a screen, for which stores and runs are made in a folder of the
-// caller's.
+// Questions 1 to 4 and 6 are asked of a slice of a screen, for which stores and runs are made in a
+// folder of the caller's. What is measured here is judged in criteria_judge.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lacuna/core/progress.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/train/criteria_judge.h"
 #include "lacuna/train/session.h"
 
 namespace lacuna {
 
-enum class Verdict { pass, fail, left_out };
-std::string_view name(Verdict verdict);  // "pass", "FAIL", "left out"
-
-struct Criterion {
-  int number = 0;
-  std::string question;
-  Verdict verdict = Verdict::left_out;
-  std::string figure;  // what was measured, or why it was left out
+// What plain PyTorch is to predict: samples of a screen, with the weights of a checkpoint.
+struct PlainRequest {
+  fs::path screen, checkpoint;
+  std::vector<std::string> model;  // its settings, key=value
+  std::vector<uint32_t> samples;
 };
 
 struct CriteriaSettings {
@@ -45,6 +47,9 @@ struct CriteriaSettings {
   // none.
   std::optional<double> usual_ms;
   std::string without_usual;
+  // Standardised predictions [S, L] of a program that shares no line with this one; throws Error
+  // where it cannot be had.
+  std::function<std::vector<double>(const PlainRequest&, Progress&)> plain;
 };
 
 // The screen's first samples as a screen of its own, settings.folder/slice, with the same graph and
@@ -54,8 +59,10 @@ Screen write_criteria_slice(const Screen& screen, const CriteriaSettings& settin
 // The model that is asked about, unless `settings` change it: HeteroGin, width 64, three layers.
 Config criteria_config(const fs::path& screen, const CriteriaSettings& settings);
 
-// In order. Throws Error where nothing can be measured at all (no samples, no disk, no memory).
-std::vector<Criterion> check_criteria(const Screen& slice, const CriteriaSettings& settings,
-                                      const Note& note, Progress& progress = Progress::none());
+// In order. screen: all samples; slice: what write_criteria_slice() made of it. Throws Error where
+// nothing can be measured at all (no samples, no disk, no memory).
+std::vector<Criterion> check_criteria(const Screen& screen, const Screen& slice,
+                                      const CriteriaSettings& settings, const Note& note,
+                                      Progress& progress = Progress::none());
 
 }  // namespace lacuna

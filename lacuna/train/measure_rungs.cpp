@@ -1,7 +1,6 @@
 #include "lacuna/train/measure_rungs.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 
@@ -9,6 +8,7 @@
 #include "lacuna/core/median.h"
 #include "lacuna/core/stop.h"
 #include "lacuna/load/temporary_store.h"
+#include "lacuna/train/peak_memory.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/training_steps.h"
 
@@ -26,22 +26,19 @@ void time_steps(TrainingSteps& run, uint64_t steps, at::Device device, std::vect
 // Adds what one visit of a rung shows.
 void visit(const Config& config, const RungTrainingSettings& settings, const Note& note,
            RungTraining& result) {
+  const PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
   Session session = open_session(config, note);
   check_reads_masks(session);
   const at::Device device = session.device();
-  auto* memory = device.is_cuda() ? at::getDeviceAllocator(device.type()) : nullptr;
-  if (memory) memory->resetPeakStats(device.index());
   result.parameters = uint64_t(session.model->parameter_count());
   {
     TrainingSteps run(session, /*may_record=*/true);
     run.run(warm_steps(device));
     time_steps(run, settings.steps, device, result.ms);
   }
-  if (memory) {
-    const auto peak = memory->getDeviceStats(device.index()).allocated_bytes[0].peak;
-    result.device_bytes = std::max(result.device_bytes, uint64_t(peak));
-  }
-  if (!result.predicted.empty()) return;
+  uint64_t& peak = device.is_cuda() ? result.device_bytes : result.host_bytes;
+  peak = std::max(peak, memory.bytes());
+  if (settings.predict == 0 || !result.predicted.empty()) return;
   std::vector<uint32_t> chosen = session.samples(Part::train);
   chosen.resize(std::min<size_t>(chosen.size(), settings.predict));
   result.predicted = predict_samples(session, std::move(chosen), 0).predicted;

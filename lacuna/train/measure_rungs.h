@@ -19,6 +19,7 @@ struct RungTraining {
   // steps follow each other without waiting, the mean of each round.
   std::vector<double> ms;
   uint64_t device_bytes = 0;     // allocated on the GPU at the peak; 0 on the CPU
+  uint64_t host_bytes = 0;       // on the CPU: what was resident beyond what was before; 0 on a GPU
   uint64_t parameters = 0;       // of the model
   std::vector<float> predicted;  // after the steps of a round: of the samples asked for, [P, L]
 

@@ -7,9 +7,9 @@
 #include <chrono>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/memory.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/optimiser.h"
+#include "lacuna/train/peak_memory.h"
 #include "lacuna/train/session.h"
 #include "lacuna/train/step.h"
 #include "lacuna/train/training_feed.h"
@@ -22,28 +22,6 @@ using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
-
-// The most memory in use since it was made.
-class PeakMemory {
- public:
-  explicit PeakMemory(at::Device device) : device_(device) {
-    if (device.is_cpu()) {
-      reset_peak_memory();
-      before_ = used_memory();
-    } else {
-      at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
-    }
-  }
-  uint64_t bytes() const {
-    if (device_.is_cpu()) return peak_memory() - std::min(before_, peak_memory());
-    const auto stats = at::getDeviceAllocator(device_.type())->getDeviceStats(device_.index());
-    return uint64_t(stats.allocated_bytes[0].peak);
-  }
-
- private:
-  at::Device device_;
-  uint64_t before_ = 0;
-};
 
 DeviceBatch first_samples(const Session& session, uint64_t count) {
   std::vector<uint32_t> chosen = session.samples(Part::train);
@@ -82,12 +60,14 @@ void describe(const Session& session, const DeviceBatch& batch, StepMeasurement&
   if (session.config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
 }
 
-void measure(Session& session, const StepCounts& counts, StepMeasurement& result) {
+// memory: made before the session.
+void measure(Session& session, const StepCounts& counts, PeakMemory& memory,
+             StepMeasurement& result) {
+  memory.restart();
   session.config.train.batch = int64_t(result.batch);
   const DeviceBatch batch = first_samples(session, result.batch);
   describe(session, batch, result);
   session.model->train();
-  const PeakMemory peak(session.device());
   Optimiser optimiser(*session.model, session.config.train);
   Stepper stepper(*session.model, optimiser, session.config.train);
   for (uint64_t i = 0; i < counts.warm + counts.steps; ++i) {
@@ -98,7 +78,7 @@ void measure(Session& session, const StepCounts& counts, StepMeasurement& result
     if (i >= counts.warm) result.ms.push_back(ms_since(start));
   }
   result.recorded = stepper.is_recorded();
-  result.peak_bytes = peak.bytes();
+  result.peak_bytes = memory.bytes();
 }
 
 Safetensors weights_of(const Model& model) {
@@ -113,6 +93,7 @@ Safetensors weights_of(const Model& model) {
 std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const uint64_t> batches,
                                            const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note) {
+  PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
   Session session = open_session(config, note);
   const Safetensors start = weights_of(*session.model);
   if (!weights.empty()) write_safetensors(weights, start);
@@ -122,7 +103,7 @@ std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const
     result.batch = batch;
     try {
       load_weights(start, weights, *session.model);
-      measure(session, counts, result);
+      measure(session, counts, memory, result);
     } catch (const c10::OutOfMemoryError&) {
       result = StepMeasurement();
       result.batch = batch;

@@ -20,10 +20,12 @@ struct Config;  // forward-declared: this header does not pull in yaml-cpp
 
 struct StepMeasurement {
   uint64_t batch = 0;
-  bool fits = true;         // false: out of memory, and the rest is empty
-  bool recorded = false;    // the step was one CUDA graph
-  std::vector<double> ms;   // by step
-  uint64_t peak_bytes = 0;  // on a GPU all that is allocated on it; on the CPU what came on top
+  bool fits = true;        // false: out of memory, and the rest is empty
+  bool recorded = false;   // the step was one CUDA graph
+  std::vector<double> ms;  // by step
+  // On a GPU all that is allocated on it; on the CPU what comes on top of the program: graph,
+  // weights, the batch, and the step.
+  uint64_t peak_bytes = 0;
   std::vector<std::vector<uint32_t>> removed;  // [B] the genes of each sample
   std::vector<float> labels, predicted;        // [B, L] standardised
   std::vector<float> predicted_in_f32;         // the same weights, whatever train.precision

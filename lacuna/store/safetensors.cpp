@@ -2,26 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-<<<<<<< HEAD
 #include <utility>
 #include <vector>
 
 #include "lacuna/core/error.h"
-=======
-#include <vector>
-
-#include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
->>>>>>> af7e6b9 (wip: checked screens, sealed manifests, records checked on first read, no writing through links)
 #include "lacuna/core/json.h"
 
 namespace lacuna {
 namespace {
 
-<<<<<<< HEAD
-=======
 constexpr const char* kChecksum = "xxh3";
->>>>>>> af7e6b9 (wip: checked screens, sealed manifests, records checked on first read, no writing through links)
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kAlignment = 64;  // of the data's start, so that mapped arrays are aligned
 

@@ -192,6 +192,7 @@ class Criteria {
         config.store = store.path();
         result.ours[std::string(name(rung))] = predict_in_f64(config, weights_, samples, note_);
       } catch (const std::exception& error) {
+        throw_if_stopped();
         return failure(fmt::format("rung {} failed: {}", name(rung), error.what()));
       }
       progress_.advance(result.ours.size());

@@ -185,8 +185,8 @@ Criterion judge_run(const Measured<RunMeasurement>& measured) {
   Criterion result = {.number = 5,
                       .question = "does a full run end without error?",
                       .compared =
-                          "a whole `train` (an epoch, validation, evaluation with "
-                          "baselines) with what it was asked for",
+                          "a whole `train` (epochs, validation, "
+                          "evaluation) with what it was asked for",
                       .bound = "every training sample of every epoch, validated and evaluated"};
   const RunMeasurement* run = measurement_of(measured, result);
   if (!run) return result;

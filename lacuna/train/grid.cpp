@@ -142,7 +142,8 @@ StoredGrid read_stored(const fs::path& path) {
           {vary.at("key").get<std::string>(), vary.at("values").get<std::vector<std::string>>()});
     for (const auto& [screen, fingerprint] : json.at("screens").items())
       stored.screens.emplace(place_of(screen), Fingerprint::from_json(fingerprint));
-    for (const auto& [screen, splits] : json.value("drawn", Json::object()).items())
+    const Json drawn_splits = json.value("drawn", Json::object());  // none in an older file
+    for (const auto& [screen, splits] : drawn_splits.items())
       for (const auto& [name, drawn] : splits.items())
         stored.drawn[place_of(screen)][name] = {drawn.at("xxh3").get<std::string>(),
                                                 {name, {}, drawn.at("how")}};

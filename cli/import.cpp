@@ -10,6 +10,7 @@
 #include "cli/table_spec.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/printable.h"
 
 namespace lacuna::cli {
 namespace {
@@ -210,11 +211,11 @@ void print_report(const ImportReport& report) {
   std::string_view source;
   for (const Tally& tally : report.tallies()) {
     if (tally.count == 0) continue;
-    if (tally.source != source) fmt::print("{}\n", source = tally.source);
-    fmt::print("{:>14}  {}\n", with_commas(tally.count), tally.what);
+    if (tally.source != source) fmt::print("{}\n", printable(source = tally.source));
+    fmt::print("{:>14}  {}\n", with_commas(tally.count), printable(tally.what));
     std::vector<std::string> examples;
     for (const std::string& example : tally.examples)
-      examples.push_back(shortened(example, tally.source));
+      examples.push_back(printable(shortened(example, tally.source)));
     if (!examples.empty())
       fmt::print("{:>14}  e.g. {}{}\n", "", fmt::join(examples, "; "),
                  tally.count > examples.size() ? "; ..." : "");

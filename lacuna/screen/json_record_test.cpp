@@ -102,7 +102,9 @@ TEST(JsonRecord, NestingWithoutEndIsHarmless) {
     const size_t end = text.find_first_of(",}", at);
     return text.replace(at, end - at, value);
   };
-  EXPECT_EQ(read(with("text", deep)).perturbations.size(), 2u);
+  std::string passed_over = kRecord;
+  passed_over.insert(passed_over.find("\"experiment_reference\""), "\"more\": " + deep + ", ");
+  EXPECT_EQ(read(passed_over).perturbations.size(), 2u);
   for (const char* const field : {"dataset_name", "gene_interaction", "label_name", "media"}) {
     try {
       read(with(field, deep));

@@ -42,6 +42,7 @@ class FilePlaces {
 
   // In the page of its key, or 16 bytes behind the start of pages of its own.
   uint64_t of_value(std::span<const std::byte> value, std::string_view key) {
+    if (value.empty()) return of_key(key) + key.size();  // may stand at the end of the page
     const uintptr_t page = page_of(value.data());
     if (page != page_of(key.data()) && !fills_pages(page, value))
       throw damaged(path_, fmt::format("the value of key '{}' is not where it should be", key));

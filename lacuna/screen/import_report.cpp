@@ -9,15 +9,6 @@
 #include "lacuna/core/error.h"
 
 namespace lacuna {
-namespace {
-
-// An example may show any bytes of somebody else's file; those that are not UTF-8 become U+FFFD.
-std::string readable(const std::string& text) {
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
-}
-
-}  // namespace
 
 Tally& ImportReport::tally(std::string_view source, std::string_view what) {
   const auto [entry, is_new] =
@@ -36,13 +27,10 @@ Json ImportReport::to_json() const {
   Json json = Json::object();
   for (const Tally& tally : tallies_) {
     Json& entry = json[tally.source][tally.what];
-    if (tally.examples.empty()) {
+    if (tally.examples.empty())
       entry = tally.count;
-      continue;
-    }
-    entry = {{"count", tally.count}, {"examples", Json::array()}};
-    for (const std::string& example : tally.examples)
-      entry["examples"].push_back(readable(example));
+    else
+      entry = {{"count", tally.count}, {"examples", tally.examples}};
   }
   return json;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lacuna/core/printable.h"
 #include "lacuna/core/progress.h"
 #include "lacuna/screen/table.h"
 #include "lacuna/store/directory.h"
@@ -18,7 +19,7 @@ namespace lacuna {
 
 // One thing that is counted in one source: "rows", "rows left out: an unknown gene".
 struct Tally {
-  static constexpr size_t kExamples = 5;  // the first ones are kept
+  static constexpr size_t kExamples = 5;  // the first ones are kept, made printable
 
   std::string source, what;
   uint64_t count = 0;
@@ -27,7 +28,7 @@ struct Tally {
   void add(uint64_t n = 1) { count += n; }
   template <class MakeExample>
   void add_example(MakeExample make) {
-    if (examples.size() < kExamples) examples.push_back(make());
+    if (examples.size() < kExamples) examples.push_back(printable(make()));
     ++count;
   }
 };

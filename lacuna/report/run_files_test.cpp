@@ -164,10 +164,13 @@ TEST(RunFiles, ADamagedFileIsNamedWithTheRemedy) {
 // A run as Lacuna writes it today: every file sealed.
 fs::path write_sealed_run(const fs::path& path) {
   write_run(path);
-  const std::string line = sealed_json_line(Json::parse(kStep));
-  write_file(path / "metrics.jsonl", line + "\n" + line + "\n");
+  Json step = Json::parse(kStep);
+  const std::string first = sealed_json_line(step);
+  step["step"] = 100;
+  const std::string last = sealed_json_line(step);
+  write_file(path / "metrics.jsonl", first + "\n" + last + "\n");
   Json info = Json::parse(kRun);
-  info["metrics_end"] = hex(hash64(line));
+  info["metrics_end"] = hex(hash64(last));
   write_sealed_json(path / "run.json", info);
   write_file(path / "config.yaml", sealed_yaml("screen: demo\nsplit: pair\n"));
   write_sealed_json(path / "evaluation.json",

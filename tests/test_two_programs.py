@@ -106,7 +106,7 @@ def start(program, *words):
     ["export", "a  b", "--embeddings", "--out", ""],
     ["predict", "", "--all-pairs", "--out", "x y"],
     ["profile", "*", "--steps", "3"],
-    ["train", "a  b", "--set", "x=;$HOME", "--out", "", "--resume"],
+    ["train", "a  b", "--set", "x=;$HOME", "--set", "", "--out", "*", "--resume"],
     ["bench", "criteria", "a  b", "--python", "*"],
     ["bench", "step", "--batch", "1,2", "--", "-x"],
     ["bench", "ladder", "x", "--train"],

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 
 namespace lacuna {
 namespace {
@@ -196,8 +197,10 @@ void Directory::check(Progress& progress) const {
   uint64_t done = 0;
   for (const auto& [file, entry] : files()) {
     check_size(path_ / file, entry.bytes);
-    const auto hash =
-        hash_file(path_ / file, [&](uint64_t read) { progress.advance(done + read); });
+    const auto hash = hash_file(path_ / file, [&](uint64_t read) {
+      throw_if_stopped();
+      progress.advance(done + read);
+    });
     if (hash != entry.xxh3)
       throw Error(
           "{}: its bytes have changed (checksum {}, {} expected); restore it or make it again",

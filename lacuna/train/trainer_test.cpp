@@ -73,8 +73,9 @@ class StoppedTraining : public ::testing::TestWithParam<int> {
       ASSERT_EQ(go_on(name), RunEnd::stopped);
       ASSERT_TRUE(stop.has_asked());
     }
-    if (fs::exists(folder_ / name / "run.json"))
+    if (fs::exists(folder_ / name / "run.json")) {
       EXPECT_EQ(Run::open(folder_ / name).info().at("status"), "stopped");
+    }
     ASSERT_EQ(go_on(name), RunEnd::finished);
     expect_same(read(folder_ / name), whole_);
   }

@@ -350,6 +350,16 @@ void run_store(const Options& options) {
   fmt::print("{}\n{}", format_table(rows, {1}), fingerprint_text(contents.fingerprint));
 }
 
+// What the checksums say of a screen that was opened without them; empty where all is well.
+std::string damage_of(const Screen& screen, Progress& progress) {
+  try {
+    screen.directory().check(progress);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 void run(const Options& options) {
   std::error_code unseen;  // said below, by who opens a directory
   if (fs::exists(fs::path(options.path) / "run.json", unseen)) {
@@ -367,11 +377,15 @@ void run(const Options& options) {
   const Screen screen =
       options.check ? Screen::open(options.path, progress) : Screen::open_unchecked(options.path);
   const ScreenSummary summary = summarise(screen, progress);
+  const std::string damage = options.check ? "" : damage_of(screen, progress);
   if (options.json) {
-    fmt::print("{}\n", screen_json(screen, summary, options.check).dump(2));
+    Json json = screen_json(screen, summary, options.check);
+    if (!damage.empty()) json["damaged"] = damage;
+    fmt::print("{}\n", json.dump(2));
     return;
   }
   fmt::print("{}", screen_text(screen, summary));
+  if (!damage.empty()) fmt::print("\ndamaged: {}\n", damage);
   if (options.check)
     fmt::print("\nchecked: every byte, index, code and fingerprint is as the manifest says\n");
 }

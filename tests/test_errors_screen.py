@@ -59,7 +59,7 @@ def test_ptr_that_goes_back_or_beyond(screen):
 
 def test_a_changed_byte_is_found_by_check(screen):
     poke(screen / "samples/label.npy", 4, 0.25)
-    succeed("info", screen)
+    assert "damaged:" in succeed("info", screen) and "label.npy: its bytes" in json.loads(succeed("info", screen, "--json"))["damaged"]
     assert "samples/label.npy: its bytes have changed" in fail("info", screen, "--check")
 
 

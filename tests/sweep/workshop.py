@@ -123,7 +123,7 @@ KINDS = {
     "run: run.json": ("run/run.json", OF_RUN),
     "run: config": ("run/config.yaml", [*OF_RUN, "train (a run's config)"]),
     "run: metrics": ("run/metrics.jsonl", ["report", "info RUN"]),
-    "run: split": ("run/split.safetensors", ["evaluate", "report", "info RUN"]),
+    "run: split": ("run/split.safetensors", ["evaluate", "report"]),
     "run: checkpoints": ("run/checkpoints/*", OF_CHECKPOINT[:-1]),
     "run: evaluation": ("run/evaluation.json", ["report", "info RUN"]),
     "run: predictions": ("run/predictions/*", ["report", "info RUN"]),

@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kMostSets = 10'000;
 constexpr int kDeepest = 200;
-constexpr size_t kMostWork = 10'000'000;  // genes put into sets, again and again as a rule grows
-constexpr size_t kShownRule = 200;        // characters of a rule in a message
+constexpr size_t kMostWork = 3'000'000;  // genes put into sets, again and again as a rule grows
+constexpr size_t kShownRule = 200;       // characters of a rule in a message
 
 enum class Kind { gene, and_word, or_word, open, close, end };
 

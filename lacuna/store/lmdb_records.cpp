@@ -90,6 +90,7 @@ class RecordSender {
     const LmdbEnvironment environment(path_);
     const LmdbTransaction view(environment);
     const uint64_t entries = environment.entries();
+    const bool in_order = view.has_plain_keys();
     put({.kind = Frame::entries, .value_bytes = entries});
     FilePlaces places(path_, environment.page_bytes());
     std::string last;
@@ -98,7 +99,7 @@ class RecordSender {
       const std::string_view key = cursor.key();
       if (count == entries)
         throw damaged(path_, fmt::format("{} entries stated, and more found", entries));
-      if (count > 0 && key <= last && view.has_plain_keys())
+      if (count > 0 && key <= last && in_order)
         throw damaged(path_, fmt::format("key '{}' stands behind key '{}'", key, last));
       last = key;
       Frame frame = {.kind = Frame::record,

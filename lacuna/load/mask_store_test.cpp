@@ -213,7 +213,9 @@ TEST(MaskStore, ADamagedRecordIsFoundWhenItIsFirstRead) {
                                         path.string());
     EXPECT_ERROR(store.record(7), " --samples 3:50 --again` makes the store anew");
     for (uint64_t s = 3; s < 50; ++s)
-      if (s != 7) EXPECT_NO_THROW(store.record(s));
+      if (s != 7) {
+        EXPECT_NO_THROW(store.record(s));
+      }
   }
 }
 

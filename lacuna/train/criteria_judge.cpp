@@ -155,7 +155,7 @@ Criterion judge_memory(const Measured<MemoryMeasurement>& measured) {
   bool is_good = memory->model > 0;
   std::string judged, told;
   for (const auto& [rung, peak] : memory->rungs) {
-    const bool is_judged = asked.contains(rung);
+    const bool is_judged = memory->on_gpu && asked.contains(rung);
     std::string& list = is_judged ? judged : told;
     if (!list.empty()) list += ", ";
     if (!peak) {
@@ -171,12 +171,13 @@ Criterion judge_memory(const Measured<MemoryMeasurement>& measured) {
   for (const std::string& rung : asked) is_good = is_good && memory->rungs.contains(rung);
   result.numbers["model"] = memory->model;
   result.numbers["masks"] = memory->masks;
-  result.figure = fmt::format("judged: {}; not judged: {}; masks of a batch {}, model {}", judged,
-                              told, megabytes(memory->masks), megabytes(memory->model));
+  const std::string beside = fmt::format("masks of a batch {}, model {}", megabytes(memory->masks),
+                                         megabytes(memory->model));
   if (!memory->on_gpu) {  // where what the system counts is not what the rung asked for
-    result.figure = "there is no GPU here; resident memory on this CPU, " + result.figure;
+    result.figure = fmt::format("there is no GPU here; resident on this CPU: {}; {}", told, beside);
     return result;
   }
+  result.figure = fmt::format("judged: {}; not judged: {}; {}", judged, told, beside);
   result.verdict = yes_if(is_good);
   return result;
 }

@@ -39,7 +39,7 @@ def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
 def test_peak_memory_counts_weights_and_optimiser(config, tmp_path):
     """On the CPU too, as it does for the forms beside it: a step holds weights, gradients and two moments."""
     weights, out = tmp_path / "weights.safetensors", tmp_path / "steps.json"
-    succeed("bench", "step", config, "--batch", "2,3", "--steps", 1, "--warm", 1, "--set", "model.width=512", "--json", out,
+    succeed("bench", "step", config, "--batch", "1,2", "--steps", 1, "--warm", 0, "--set", "model.width=1024", "--json", out,
             "--weights", weights)
     for one in json.loads(out.read_text()):
         assert one["peak_bytes"] >= 4 * weights.stat().st_size > 100e6, one["batch"]

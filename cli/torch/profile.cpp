@@ -7,6 +7,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/torch_calls.h"
+#include "lacuna/core/seal.h"
 #include "lacuna/train/profile.h"
 
 namespace lacuna::cli {
@@ -50,7 +51,7 @@ void run(const ProfileCall& call) {
   const StepProfile profile = profile_step(config, call.steps, note);
   if (!call.out.empty()) write_profile(call.out, profile);
   if (call.json)
-    fmt::print("{}\n", to_json(profile).dump(2));
+    fmt::print("{}", sealed_json(to_json(profile)));  // as in the file
   else
     print_table(profile);
 }

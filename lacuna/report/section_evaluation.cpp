@@ -31,12 +31,20 @@ std::string not_predicted(const Run& run) {
 
 // ---- baselines
 
+// What the model is, and below it by how much; three short lines, because the table is wide.
 Cell lead_cell(const std::optional<Lead>& lead) {
   if (!lead) return {"<span class=\"pale\">not computed</span>", true};
-  const char* what = lead->judged_by == "mse" ? "MSE" : "Pearson";
-  return {fmt::format("<span class=\"pale\">{}</span> {}", what,
-                      estimate_html(lead->judged(), lead->judged_by != "mse")),
-          true};
+  const bool by_mse = lead->judged_by == "mse";
+  const auto text = [&](double value) { return by_mse ? number(value) : correlation(value); };
+  std::string out = fmt::format("<span class=\"whole\">{}</span>", escape(lead->model_is));
+  const Estimate& judged = lead->judged();
+  if (std::isfinite(judged.value))
+    out += fmt::format("<br><span class=\"whole\">{} {}</span>", by_mse ? "MSE" : "Pearson",
+                       text(judged.value));
+  if (std::isfinite(judged.low) && std::isfinite(judged.high))
+    out += fmt::format("<br><span class=\"whole pale\">[{}, {}]</span>", text(judged.low),
+                       text(judged.high));
+  return {out, true};
 }
 
 TableRow metrics_row(const std::string& name, const std::string& about, const Metrics& metrics,
@@ -68,7 +76,7 @@ std::string about_baseline(const NamedMetrics& baseline) {
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
   const bool has_baselines = !label.baselines.empty();
   std::vector<TableRow> rows = {metrics_row("model", "", label.model, true)};
-  if (has_baselines) rows[0].cells.insert(rows[0].cells.end(), {{"", true}, {"", false}});
+  if (has_baselines) rows[0].cells.push_back({"", true});
   const auto estimates = [](const Metrics& metrics) {
     return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
   };
@@ -76,7 +84,6 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
   for (const auto& baseline : label.baselines) {
     rows.push_back(metrics_row(baseline.name, about_baseline(baseline), baseline.metrics, false));
     rows.back().cells.push_back(lead_cell(baseline.lead));
-    rows.back().cells.push_back(text_cell(baseline.lead ? baseline.lead->model_is : ""));
     forest.push_back({baseline.name, estimates(baseline.metrics), 1, false});
   }
   std::string out =
@@ -86,7 +93,7 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
              label.baselines.empty() ? "No baselines were evaluated." : "");
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
-  if (has_baselines) head.insert(head.end(), {"model minus it", "model is"});
+  if (has_baselines) head.push_back("the model is");
   return out + table(head, rows);
 }
 

@@ -142,9 +142,9 @@ std::string run_cards(const Run& run) {
 Cell baseline_cell(const LabelEvaluation& label) {
   const NamedMetrics* best = best_baseline(label);
   if (!best) return {"none", true};
-  return {fmt::format("{} <span class=\"pale\">{}; model {}</span>",
+  return {fmt::format("{} <span class=\"pale\">{}<br>{}</span>",
                       correlation(best->metrics.pearson.value), escape(best->name),
-                      best->lead ? escape(best->lead->model_is) : "minus it not computed"),
+                      best->lead ? "model " + escape(best->lead->model_is) : "not compared"),
           true};
 }
 

@@ -128,6 +128,7 @@ Standing standing(const Difference& difference) {
   Interval interval = difference.interval.*field.interval;
   if (field.value == &Metrics::mse) interval = {-interval.high, -interval.low};  // less is better
   if (std::isnan(interval.low) || std::isnan(interval.high)) return Standing::not_defined;
+  if (difference.units < kFewestUnits) return Standing::not_told_apart;
   if (interval.low > 0) return Standing::ahead;
   return interval.high < 0 ? Standing::behind : Standing::not_told_apart;
 }

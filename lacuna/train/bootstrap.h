@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,8 @@ using Draws = std::vector<Metrics>;  // [rounds]; NaN where a metric is not defi
 // For each predictor ([S] predictions) its metrics in every draw. Units that have no measured
 // sample are not drawn; in a draw without any sample all metrics are NaN, and so is everything
 // where there are fewer than two units, of which all draws are the same. Looks for a stop
-// (core/stop.h) in every round. 1,000 rounds of 33,000 samples and seven predictors: 5 seconds on
-// two cores.
+// (core/stop.h) in every round. 1,000 rounds of 33,000 samples and seven predictors: 2 seconds of
+// processor time.
 std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
                              std::span<const float> measured, const HeldOutUnits& units,
                              uint64_t seed, int rounds);
@@ -48,6 +49,7 @@ MetricIntervals interval_of(std::span<const Metrics> draws, double level = kBoot
 struct Difference {
   Metrics value = {};
   MetricIntervals interval = {};
+  uint64_t units = std::numeric_limits<uint64_t>::max();  // that were drawn; not said: many
 };
 Metrics minus(const Metrics& a, const Metrics& b);  // count: of a
 Difference difference_of(const Metrics& a, const Metrics& b, std::span<const Metrics> a_draws,
@@ -55,7 +57,10 @@ Difference difference_of(const Metrics& a, const Metrics& b, std::span<const Met
 
 // Where the first stands: ahead where the interval of the difference of Pearson lies above 0,
 // behind where it lies below, not told apart where it holds 0. Where that is not defined (the mean
-// has no Pearson), by MSE, of which less is better.
+// has no Pearson), by MSE, of which less is better. Of fewer than kFewestUnits units nothing is told
+// apart: by chance alone all of n units are on one side in one case of 2^(n - 1), and then so is
+// every draw; of five that is more than 5%.
+inline constexpr uint64_t kFewestUnits = 6;
 enum class Standing { ahead, behind, not_told_apart, not_defined };
 Standing standing(const Difference& difference);
 const MetricField& judged_by(const Difference& difference);  // one of kMetrics

@@ -249,6 +249,13 @@ TEST(Difference, IsPairedAndSaysWhatIntervalsThatOverlapCannot) {
   EXPECT_LE(lead.interval.pearson.high, differences[390]);
 }
 
+TEST(Difference, OfAFewUnitsTellsNothingApart) {
+  Difference lead = {{9, 0.5, 0.5, -1}, {{0.4, 0.6}, {0.4, 0.6}, {-2, -0.5}}, kFewestUnits};
+  EXPECT_EQ(name(standing(lead)), "ahead");
+  lead.units = kFewestUnits - 1;
+  EXPECT_EQ(name(standing(lead)), "not told apart");
+}
+
 TEST(Difference, IsJudgedByMseWhereThereIsNoPearson) {
   const Example e = random_example(3, 400);
   double sum = 0;

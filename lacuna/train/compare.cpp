@@ -77,6 +77,7 @@ struct Cell {
   std::vector<Metrics> differences = {};
   Draws sums = {};
   std::optional<DrawsKey> key = {};
+  uint64_t units = 0;  // that were drawn
 };
 
 std::vector<double> values_of(const std::vector<Metrics>& metrics, const MetricField& field) {
@@ -129,6 +130,7 @@ class Summary {
       cell.row.problem = "its runs were evaluated on different samples, or with different draws";
     if (!cell.row.problem.empty()) return;
     cell.key = draws_key(evaluation, part);
+    cell.units = part.units;
     const auto of = [&](size_t predictor) {
       return draws_of(draws, evaluation.bootstrap, part.labels.size(), predictor, label);
     };
@@ -149,6 +151,7 @@ class Summary {
     for (Metrics& mean : means)
       for (const auto& field : kMetrics) mean.*field.value /= double(cell.differences.size());
     result.mean.interval = interval_of(means);
+    result.mean.units = cell.units;
     return result;
   }
 

@@ -123,8 +123,9 @@ HeldOutUnits units_of(const Session& session, Part part, std::span<const uint64_
     note(fmt::format("intervals of the {} part resample samples: split '{}': {}", name(part),
                      session.split.name, units.why));
   else if (units.count < kFew)
-    note(fmt::format("the {} part has only {} {}: intervals of so few say little", name(part),
-                     units.count, units.unit));
+    note(fmt::format("the {} part has only {} {}: intervals of so few say little{}", name(part),
+                     units.count, units.unit,
+                     units.count < kFewestUnits ? ", and nothing is told apart by them" : ""));
   return units;
 }
 

@@ -62,6 +62,14 @@ void keep_draws(const std::vector<Draws>& draws, const std::vector<size_t>& numb
             float(draws[p][r].*kMetrics[m].value);
 }
 
+Difference paired(const Scores& model, const Scores& baseline, const Draws& model_draws,
+                  const Draws& baseline_draws, const HeldOutUnits& units) {
+  Difference difference =
+      difference_of(model.metrics, baseline.metrics, model_draws, baseline_draws);
+  difference.units = units.count;
+  return difference;
+}
+
 uint64_t hash_of(const HeldOutUnits& units) {
   Hasher hasher;
   hasher.add(std::as_bytes(std::span(units.ptr)));
@@ -98,8 +106,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
                        compute_metrics(columns.predicted[p], measured)};
       if (rounds > 0) scores.intervals = interval_of(draws[p]);
       if (rounds > 0 && source)
-        scores.difference =
-            difference_of(label.scores[0].metrics, scores.metrics, draws[0], draws[p]);
+        scores.difference = paired(label.scores[0], scores, draws[0], draws[p], units);
       label.scores.push_back(std::move(scores));
     }
     result.labels.push_back(std::move(label));

@@ -130,6 +130,9 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
   part.units = resampled.at("count").get<uint64_t>();
   part.units_hash = hash_from_hex(resampled.at("xxh3").get<std::string>());
   part.draws.predictors = json.at("predictors").get<std::vector<std::string>>();
+  for (LabelEvaluation& label : part.labels)
+    for (Scores& scores : label.scores)
+      if (scores.difference) scores.difference->units = part.units;
   return part;
 }
 

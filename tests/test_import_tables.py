@@ -348,3 +348,14 @@ def test_pipes_in_place_of_files_are_refused(folder):
                     [*SAMPLES, "--split", "s=pipe.json"], [*SAMPLES, "--features", "f=pipe.npy"]):
         assert "not a regular file" in error(*options)
     assert "is not a file" in error("--json-lmdb", "pipe.tsv")
+
+
+def test_what_multiplies_out_is_bounded_and_repeats_are_counted_once(folder):
+    many = "+".join(["a", "b"] * 1000)
+    write("n.tsv", f"source\ttarget\na\tb\n{many}\t{many}\n")
+    message = error(*SAMPLES, "--network", "n=n.tsv,gene-separator=\\+")
+    assert "n.tsv:3: 2000 and 2000 genes are 4000000 edges" in message
+    write("r.tsv", "reaction\trule\nR\ta and b\n")
+    write("m.tsv", "reaction\tmetabolite\tcoefficient\n" + "R\tx\t1\n" * 3 + "R\ty\t-1\n")
+    out = make(*SAMPLES, "--reactions", "r.tsv", "--stoichiometry", "m.tsv")
+    assert count(out, "m.tsv", "rows that repeat a metabolite of a reaction (kept)") == 2

@@ -2,13 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/screen/gene_rule.h"
 
 namespace lacuna {
 namespace {
+
+constexpr size_t kMostEdges = 200'000'000;  // rules and alternatives multiply out
+
+void check_count(size_t edges, const std::string& where) {
+  if (edges > kMostEdges)
+    throw Error("{}: its rules multiply out to over {} edges; write them shorter", where,
+                kMostEdges);
+}
 
 struct Reactions {
   std::vector<std::string> names;                                           // [R] of the nodes
@@ -84,6 +94,7 @@ Reactions read_reactions(const MetabolismOptions& options, const GeneList& genes
         reactions.rule_genes.push_back(gene);
         reactions.rule_nodes.push_back(node);
       }
+      check_count(reactions.rule_genes.size(), table.where());
       reactions.names.push_back(sets.size() > 1 ? fmt::format("{}#{}", name, s + 1) : name);
       for (size_t c = 0; c < number_columns.size(); ++c)
         reactions.features[c].push_back(
@@ -114,6 +125,7 @@ Stoichiometry read_stoichiometry(const MetabolismOptions& options, const Reactio
 
   Stoichiometry result;
   std::unordered_map<std::string, uint32_t> index;
+  std::set<std::pair<const void*, uint32_t>> seen;  // a reaction's entries, and a metabolite
   while (table.next()) {
     rows.add();
     const std::string reaction(trimmed(table.cells()[reaction_column]));
@@ -134,9 +146,8 @@ Stoichiometry read_stoichiometry(const MetabolismOptions& options, const Reactio
     if (std::isnan(coefficient))
       throw Error("{}: no coefficient in column '{}'", table.where(), options.coefficient_column);
     std::vector<Entry>& entries = result.of[reaction];
-    for (const Entry& other : entries)
-      if (other.metabolite == entry->second)
-        repeated.add_example([&] { return fmt::format("{}: '{}'", table.where(), metabolite); });
+    if (!seen.emplace(&entries, entry->second).second)
+      repeated.add_example([&] { return fmt::format("{}: '{}'", table.where(), metabolite); });
     entries.push_back({entry->second, float(coefficient)});
   }
   tally("metabolites").count = result.metabolites.size();
@@ -170,6 +181,8 @@ void import_metabolism(const MetabolismOptions& options, const GeneList& genes,
   for (const auto& [name, range] : in_order) {
     const auto entries = stoichiometry.of.find(name);
     if (entries == stoichiometry.of.end()) continue;
+    check_count(nodes.size() + (range.second - range.first) * entries->second.size(),
+                options.stoichiometry.path.string());
     for (uint32_t node = range.first; node < range.second; ++node)
       for (const Entry& entry : entries->second) {
         nodes.push_back(node);

@@ -9,6 +9,8 @@
 namespace lacuna {
 namespace {
 
+constexpr uint64_t kMostEdgesARow = 1'000'000;
+
 struct WeightedEdge {
   uint32_t source, target;
   double weight;
@@ -114,6 +116,9 @@ std::vector<WeightedEdge> read_edges(const NetworkOptions& options, const GeneLi
       }
     }
     // A cell with several genes stands for an edge to each of them.
+    if (const uint64_t edges_here = ends[0].size() * ends[1].size(); edges_here > kMostEdgesARow)
+      throw Error("{}: {} and {} genes are {} edges, over {} in a row; is the table one of edges?",
+                  table.where(), ends[0].size(), ends[1].size(), edges_here, kMostEdgesARow);
     for (const uint32_t u : ends[0])
       for (const uint32_t v : ends[1]) edges.add(u, v, weight, table);
   }

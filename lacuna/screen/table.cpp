@@ -16,6 +16,7 @@ namespace lacuna {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
+constexpr size_t kMostColumns = 1'000'000;
 constexpr size_t kShownColumns = 40;         // in a message
 constexpr size_t kLongestRecord = 64 << 20;  // longer is not a table, or a quote was never closed
 
@@ -43,20 +44,26 @@ TableReader::TableReader(const TableSource& source)
   if (record.find('\0') != record.npos) throw Error("{}: not a table of text", path_.string());
   if (record.starts_with("\xef\xbb\xbf")) record_begin_ += 3;
   split_record();
+  if (cells_.size() > kMostColumns)
+    throw Error("{}: a header of {} columns, over {}; is it a table?", path_.string(),
+                cells_.size(), kMostColumns);
   header_.assign(cells_.begin(), cells_.end());
+  for (size_t c = 0; c < header_.size(); ++c)
+    if (const auto [place, is_new] = places_.try_emplace(header_[c], c); !is_new)
+      place->second = kTwice;
 }
 
 size_t TableReader::column(std::string_view name) const {
-  const auto found = std::find(header_.begin(), header_.end(), name);
-  if (found == header_.end()) {
+  const auto found = places_.find(std::string(name));
+  if (found == places_.end()) {
     const size_t shown = std::min<size_t>(header_.size(), kShownColumns);
     throw Error("{}: no column '{}'; it has '{}'{}", path_.string(), name,
                 fmt::join(header_.begin(), header_.begin() + ptrdiff_t(shown), "', '"),
                 shown < header_.size() ? fmt::format(" and {} more", header_.size() - shown) : "");
   }
-  if (std::find(found + 1, header_.end(), name) != header_.end())
+  if (found->second == kTwice)
     throw Error("{}: two columns are called '{}'; rename one", path_.string(), name);
-  return size_t(found - header_.begin());
+  return found->second;
 }
 
 bool TableReader::next() {

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lacuna/core/file.h"
@@ -62,7 +63,9 @@ class TableReader {
   size_t begin_ = 0, end_ = 0;                // unread part of the buffer
   size_t record_begin_ = 0, record_end_ = 0;  // this record
   uint64_t line_ = 0, next_line_ = 1;
+  static constexpr size_t kTwice = SIZE_MAX;
   std::vector<std::string> header_;
+  std::unordered_map<std::string, size_t> places_;  // in the header, by name; or kTwice
   std::vector<std::string_view> cells_;
 };
 

@@ -61,7 +61,11 @@ test: setup-test
 	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
 
-test-all: test sweep fuzz
+test-all: test
+ifneq ($(TORCH),OFF)
+	@$(MAKE) --no-print-directory sweep
+endif
+	@$(MAKE) --no-print-directory fuzz
 
 sweep: build
 	scripts/sweep $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))

@@ -26,7 +26,6 @@ void use(const Screen& screen) {
   fuzz::reads([&] { draw_split(screen, "new", {.by = SplitBy::pair, .seed = 1}); });
   fuzz::reads([&] { draw_split(screen, "new", {.by = SplitBy::gene, .seed = 1}); });
   fuzz::reads([&] { RemovalRules(screen.graph()).hash(); });
-  fuzz::reads([&] { screen.check(Progress::none()); });
 }
 
 }  // namespace
@@ -34,7 +33,9 @@ void use(const Screen& screen) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const fuzz::MemoryDirectory directory;
   static const fuzz::Damaged screen(write_whole(directory / "screen"));
-  screen.read(data, size,
-              [&] { fuzz::reads([&] { use(Screen::open_unchecked(screen.path())); }); });
+  screen.read(data, size, [&] {
+    fuzz::reads([&] { use(Screen::open_unchecked(screen.path())); });
+    fuzz::reads([&] { Screen::open(screen.path()); });
+  });
   return 0;
 }

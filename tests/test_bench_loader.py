@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from program import lacuna
+from program import accept_file, lacuna
 
 
 def bench(*words):
@@ -83,9 +83,10 @@ def test_a_gene_out_of_range_is_named_with_its_sample(screen, tmp_path):
     ptr = np.load(broken / "samples/ptr.npy")
     removed[ptr[1234]] = 5000
     removed.flush()
+    accept_file(broken, "samples/removed.npy")
     done = lacuna("bench", "loader", broken)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: sample 1234 removes gene index 5000, but the screen has 1000 genes")
+    assert done.stderr.startswith(f"error: {broken}: sample 1234 removes gene index 5000, but the screen has 1000 genes")
 
 
 def test_help_has_an_example():

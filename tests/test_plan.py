@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from program import fail, lacuna, succeed
+from program import accept_file, fail, lacuna, succeed
 
 RUNGS = "disk:u8 disk:bits disk:bf16 disk:positions ram:u8 ram:bits worker device kernel".split()
 
@@ -187,6 +187,7 @@ def test_damaged_sample_is_named(tiny, tmp_path):
     removed = np.load(broken / "samples/removed.npy", mmap_mode="r+")
     removed[3 * 7] = 40
     removed.flush()
+    accept_file(broken, "samples/removed.npy")
     assert "sample 7 removes gene index 40" in fail("plan", broken)
 
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from checkpoint_files import tensors
-from program import Started, lacuna, succeed
+from program import Started, accept_file, lacuna, succeed
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
@@ -441,6 +441,8 @@ def change_labels(screen, samples, value):
     labels = np.load(path)
     labels[samples] = value
     np.save(path, labels)
+    [label] = json.loads((screen / "manifest.json").read_text())["samples"]["labels"]
+    accept_file(screen, "samples/label.npy", f"label {label}")
 
 
 def test_a_label_that_is_infinite_is_found_before_training(folder):

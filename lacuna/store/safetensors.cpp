@@ -51,7 +51,7 @@ std::string checksum_of(const Safetensors& contents) {
 uint64_t padded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 std::string header_of(const Safetensors& contents) {
-  Json header;
+  Json header = Json::object();  // also of a file that holds nothing
   if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
   uint64_t offset = 0;
   for (const auto& [name, array] : contents.arrays) {

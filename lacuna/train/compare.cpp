@@ -12,6 +12,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/printable.h"
 #include "lacuna/core/seal.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/train/evaluation.h"
 #include "lacuna/train/evaluation_file.h"
 #include "lacuna/train/evaluation_words.h"
@@ -339,7 +340,10 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
     } catch (const std::exception& error) {  // torch throws its own
       comparison.failures.push_back({run.name, error.what()});
     }
-    check_split_of(grid, run, out / run.name);  // it may have been drawn anew meanwhile
+    if (!comparison.stopped) {
+      const Unstoppable in_one_go;
+      check_split_of(grid, run, out / run.name);  // it may have been drawn anew meanwhile
+    }
     summarise(grid, out, comparison);
     write_summary(out, comparison);
   }

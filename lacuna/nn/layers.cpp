@@ -90,7 +90,11 @@ GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
 
 at::Tensor GraphMlp::forward(const at::Tensor& u) const {
   auto v = u;
-  for (int i = 0; i < kLinears; ++i) v = dense_[size_t(i)]->forward(i > 0 ? at::gelu(v) : v);
+  for (int i = 0; i < kLinears; ++i) {
+    if (i > 0) v = at::gelu(v);
+    stop_point(v);
+    v = dense_[size_t(i)]->forward(v);
+  }
   const auto y = norm_->gelu_forward(v);
   stop_point(y);
   return y;

@@ -1,6 +1,8 @@
 #include "lacuna/nn/norm_gelu.h"
 
 #include <ATen/ATen.h>
+
+#include "lacuna/nn/stop_point.h"
 #if LACUNA_HAVE_CUDA
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -16,7 +18,10 @@ constexpr double kEps = 1e-5;
 at::Tensor by_torch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   const auto dtype = x.scalar_type();
   const auto normed = at::layer_norm(x, {x.size(-1)}, {}, {}, kEps);
-  return at::gelu(at::addcmul(bias.to(dtype), normed, weight.to(dtype)));
+  stop_point(normed);
+  const auto shifted = at::addcmul(bias.to(dtype), normed, weight.to(dtype));
+  stop_point(shifted);
+  return at::gelu(shifted);
 }
 
 #if LACUNA_HAVE_CUDA

@@ -20,7 +20,7 @@ constexpr uint64_t kNever = uint64_t(1) << 60;  // looks: nobody asks
 Config stoppable(const TemporaryDirectory& folder, int accumulate) {
   const fs::path screen = folder / "screen";
   if (!fs::exists(screen))
-    write_screen(screen, {small_graph(1), small_samples(1, 60), {thirds_split(60)}, {}});
+    write_screen(screen, {small_graph(1), small_samples(1, 120), {thirds_split(120)}, {}});
   return parse_config(
       fmt::format(
           "screen: {}\nsplit: thirds\nlabels: [fitness]\n"
@@ -106,7 +106,7 @@ TEST_P(StoppedTraining, InsideAStepItEndsInTheSameBits) {
   train_whole();
   const size_t steps = looks_.size() - 1;
   ASSERT_GT(steps, 4u);
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const size_t step = 1 + size_t(random_.below(steps / 2 - 1));  // of the first epoch, from 0
     ASSERT_GT(looks_[step], looks_[step - 1] + 20) << "a step has few places to stop at";
     // The last look is the one behind the step.
@@ -123,7 +123,7 @@ TEST_P(StoppedTraining, InsideAStepItEndsInTheSameBits) {
 
 TEST_P(StoppedTraining, AnywhereItEndsInTheSameBits) {
   train_whole();
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 4; ++i)
     stop_once(fmt::format("anywhere-{}", i), 1 + random_.below(looks_.back() - 1));
   stop_once("first", 1);
   stop_once("last", looks_.back());

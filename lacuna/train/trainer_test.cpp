@@ -4,6 +4,9 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "lacuna/core/random.h"
 #include "lacuna/core/stop.h"
 #include "lacuna/core/testing.h"
@@ -42,10 +45,21 @@ struct Counting : TrainListener {
 struct Trained {
   Safetensors last;
   std::string evaluation;
+  std::vector<double> losses;  // of each epoch
 };
 
+std::vector<double> epoch_losses(const fs::path& run) {
+  std::vector<double> losses;
+  std::istringstream lines(read_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);)
+    if (const Json found = Json::parse(line); found.value("kind", "") == "epoch")
+      losses.push_back(found.at("train_loss"));
+  return losses;
+}
+
 Trained read(const fs::path& run) {
-  return {read_checkpoint(Run::open(run).checkpoint("last")), read_text(run / "evaluation.json")};
+  return {read_checkpoint(Run::open(run).checkpoint("last")), read_text(run / "evaluation.json"),
+          epoch_losses(run)};
 }
 
 void expect_same(const Trained& a, const Trained& b) {
@@ -55,6 +69,8 @@ void expect_same(const Trained& a, const Trained& b) {
     EXPECT_TRUE(std::ranges::equal(ours, theirs)) << name;
   }
   EXPECT_EQ(a.evaluation, b.evaluation);
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], 1e-12);
 }
 
 class StoppedTraining : public ::testing::TestWithParam<int> {

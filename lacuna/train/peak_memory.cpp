@@ -14,10 +14,13 @@ PeakMemory::PeakMemory(at::Device device) : device_(device) {
 }
 
 void PeakMemory::restart() {
-  if (device_.is_cpu())
+  if (device_.is_cpu()) {
     reset_peak_memory();  // and gives back what was freed: else it is used again, and does not show
-  else
-    at::getDeviceAllocator(device_.type())->resetPeakStats(device_.index());
+    return;
+  }
+  at::DeviceAllocator* allocator = at::getDeviceAllocator(device_.type());
+  if (allocator->initialized())  // else nothing was allocated yet, and it knows of no device
+    allocator->resetPeakStats(device_.index());
 }
 
 uint64_t PeakMemory::bytes() const {

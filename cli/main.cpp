@@ -39,7 +39,8 @@ First steps:
 )";
 
 // One line, whatever a file's name or contents put into the message.
-void print_error(const std::string& message) {
+void print_error(std::string message) {
+  while (message.ends_with('\n')) message.pop_back();  // torch's
   fmt::print(stderr, "error: {}\n", lacuna::printable(message));
 }
 

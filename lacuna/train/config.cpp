@@ -76,7 +76,7 @@ YAML::Node tree_of(const std::string& setting) {
 TrainOptions read_train(const Settings& s) {
   TrainOptions t;
   t.epochs = s.count("epochs", 1);
-  t.batch = s.text("batch") == "auto" ? 0 : s.count("batch", 1);
+  t.batch = s.text("batch") == "auto" ? 0 : s.count("batch", 1, 1'000'000);
   t.lr = s.number("lr", 0);
   t.weight_decay = s.number("weight_decay", 0);
   t.warmup_steps = s.count("warmup_steps", 0);

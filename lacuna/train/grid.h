@@ -68,8 +68,8 @@ Grid make_grid(GridOptions options);
 // "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
 std::vector<std::string> left_out_words(const Grid& grid);
 
-// Opens the screen of every run and takes down its fingerprint and its splits. Throws Error for the first split
-// that a run's screen does not have, with the command that makes it.
+// Opens the screen of every run and takes down its fingerprint and its splits. Throws Error for the
+// first split that a run's screen does not have, with the command that makes it.
 void look_at_screens(Grid& grid);
 
 // Makes the directory and its compare.json, or compares with the one that is there: equal grids

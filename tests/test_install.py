@@ -44,8 +44,10 @@ def test_a_call_that_needs_torch_finds_it_from_a_link_on_the_path(prefix, tmp_pa
     assert (tmp_path / "my  steps.json").exists()
 
 
-def test_the_peers_of_the_ladder_are_installed(prefix):
-    assert (prefix / "share" / "lacuna" / "bench" / "ladder_peers.py").exists()
+def test_the_peers_of_the_benches_are_installed(prefix):
+    bench = prefix / "share" / "lacuna" / "bench"
+    for name in ("ladder_peers", "plain_models", "plain_predictions", "step", "step_opponents"):
+        assert (bench / f"{name}.py").exists(), name
 
 
 def test_consumer_builds_and_runs(prefix, tmp_path):

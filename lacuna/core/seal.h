@@ -7,9 +7,9 @@
 //     "checksum": "xxh3:0123456789abcdef"
 //   }
 //
-// The checksum is XXH3 of all bytes before the line (in one-line JSON: the member) that holds it. In
-// YAML it is the first line, and that of all bytes behind it: YAML that is cut short may still be
-// YAML, as JSON is not, and must not lose its seal with its end.
+// The checksum is XXH3 of all bytes before the line (in one-line JSON: the member) that holds it.
+// In YAML it is the first line, and that of all bytes behind it: YAML that is cut short may still
+// be YAML, as JSON is not, and must not lose its seal with its end.
 //
 // A file written before there were seals has none: it opens, as "not checked". So does one whose
 // checksum line somebody deleted, which is how a change by hand is made on purpose. A checksum line

@@ -17,8 +17,8 @@ std::string read_run_config(const fs::path& file);
 // A torn last line is left out, and noted. `run` has its run.json.
 void read_metrics_file(const fs::path& file, Run& run);
 Evaluation read_evaluation(const fs::path& file);
-// Test first, then validation, then others by name. Of the parts that were evaluated: what else lies
-// there was not written by that evaluation.
+// Test first, then validation, then others by name. Of the parts that were evaluated: what else
+// lies there was not written by that evaluation.
 std::vector<Predictions> read_all_predictions(const fs::path& run, const Evaluation& evaluation);
 Profile read_profile(const fs::path& file);
 Ladder read_ladder(const fs::path& file);

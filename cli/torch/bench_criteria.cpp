@@ -57,7 +57,7 @@ void measure_usual(const BenchCriteriaCall& call, const fs::path& folder,
     return;
   }
   criteria.without_usual = "a step of Lacuna's did not fit beside it";
-  for (const Json& one : Json::parse(read_text(json))) {
+  for (const Json& one : read_json(json)) {
     if (one.at("form") != "usual") continue;
     if (!one.at("fits").get<bool>()) {
       criteria.without_usual = "out of memory";

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 #include "lacuna/train/optimiser.h"
 
 namespace lacuna {
@@ -43,7 +44,7 @@ auto read_part(const Safetensors& contents, const fs::path& file, const char* pa
   if (found == contents.metadata.end())
     throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
   try {
-    return read(Json::parse(found->second).at(part));
+    return read(parse_json(found->second, file.string()).at(part));
   } catch (const Json::exception&) {
     throw Error("{}: '{}' is missing or damaged", file.string(), part);
   }

@@ -1,6 +1,7 @@
 #include "lacuna/train/kept_split.h"
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/json.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/text.h"
 #include "lacuna/store/safetensors.h"
@@ -31,7 +32,7 @@ Kept read_kept(const Run& run) {
         "another --out",
         file.string());
   try {
-    const Json json = Json::parse(contents.metadata.at(kKey));
+    const Json json = parse_json(contents.metadata.at(kKey), file.string());
     Kept kept = {{json.at("name").get<std::string>(), contents.arrays.at(kParts), json.at("how")},
                  json.at("removed").get<std::string>()};
     check_layout(kept.split, kept.split.parts.size());

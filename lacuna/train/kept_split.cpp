@@ -1,8 +1,8 @@
 #include "lacuna/train/kept_split.h"
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/json.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/json.h"
 #include "lacuna/core/text.h"
 #include "lacuna/store/safetensors.h"
 

@@ -70,11 +70,7 @@ Comparison run_grid(const CompareCall& call) {
   return compare(std::move(grid), call.out, command_line(), train_run, heard);
 }
 
-}  // namespace
-
-void run(const CompareCall& call) {
-  stop_on_signals();
-  const Comparison comparison = run_grid(call);
+void show(const Comparison& comparison, const CompareCall& call) {
   for (const std::string& words : comparison.notes) print_note(words);
   if (!comparison.rows.empty()) {
     const auto rows = comparison_rows(comparison);
@@ -91,6 +87,18 @@ void run(const CompareCall& call) {
     throw Error("{} of {} runs failed, the first is {}: {}", comparison.failures.size(),
                 comparison.total, comparison.failures[0].run,
                 first_line(comparison.failures[0].message));
+  }
+}
+
+}  // namespace
+
+void run(const CompareCall& call) {
+  stop_on_signals();
+  try {
+    show(run_grid(call), call);
+  } catch (const Stopped&) {  // between two runs
+    fmt::print("stopped; the same command goes on\n");
+    set_exit_code(kResumeMe);
   }
 }
 

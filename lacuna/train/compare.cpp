@@ -344,9 +344,11 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
       const Unstoppable in_one_go;
       check_split_of(grid, run, out / run.name);  // it may have been drawn anew meanwhile
     }
+    const Unstoppable whole_summary;
     summarise(grid, out, comparison);
     write_summary(out, comparison);
   }
+  const Unstoppable whole_summary;
   summarise(grid, out, comparison);
   write_summary(out, comparison);
   return comparison;

@@ -1,9 +1,9 @@
 // A stop that somebody asks for from outside: Ctrl-C, a scheduler's warning.
 //
 // One flag for the process. Whoever owns the signals sets it; work that may take longer than a
-// second looks at it as it goes, with throw_if_stopped(), and ends in a Stopped there. Whoever began
-// the work turns that into a checkpoint, a word, an exit code. A look costs one load, so inner loops
-// may look; parallel_for() (core/threads.h) does before every iteration.
+// second looks at it as it goes, with throw_if_stopped(), and ends in a Stopped there. Whoever
+// began the work turns that into a checkpoint, a word, an exit code. A look costs one load, so
+// inner loops may look; parallel_for() (core/threads.h) does before every iteration.
 //
 // Stopped is no Error: nothing is wrong. Whoever catches std::exception to note a failure lets it
 // pass first.

@@ -15,7 +15,7 @@ namespace lacuna {
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kPartialManifest = "manifest.partial.json";
 
-// Throws Error when there is no such directory, it is unfinished, has no manifest, or a damaged one.
+// Throws Error when there is no such directory, or it is unfinished, or its manifest damaged.
 SealedJson load_manifest(const fs::path& directory);
 // By rename. One that had no checksum when it was loaded gets none: nobody knows whether its bytes
 // are those that were written.

@@ -57,9 +57,9 @@ Difference difference_of(const Metrics& a, const Metrics& b, std::span<const Met
 
 // Where the first stands: ahead where the interval of the difference of Pearson lies above 0,
 // behind where it lies below, not told apart where it holds 0. Where that is not defined (the mean
-// has no Pearson), by MSE, of which less is better. Of fewer than kFewestUnits units nothing is told
-// apart: by chance alone all of n units are on one side in one case of 2^(n - 1), and then so is
-// every draw; of five that is more than 5%.
+// has no Pearson), by MSE, of which less is better. Of fewer than kFewestUnits units nothing is
+// told apart: by chance alone all of n units are on one side in one case of 2^(n - 1), and then so
+// is every draw; of five that is more than 5%.
 inline constexpr uint64_t kFewestUnits = 6;
 enum class Standing { ahead, behind, not_told_apart, not_defined };
 Standing standing(const Difference& difference);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kNever = uint64_t(1) << 60;  // looks: nobody asks
 
-// Dropout in the model, blocks that are computed again in the backward pass, a baseline that trains.
+// Dropout in the model, blocks that are computed again in the backward pass, a trained baseline.
 Config stoppable(const TemporaryDirectory& folder, int accumulate) {
   const fs::path screen = folder / "screen";
   if (!fs::exists(screen))

@@ -12,8 +12,8 @@ namespace lacuna {
 // what a step and the validation's prediction beside it (predictor.h) need besides their samples
 // and what a sample needs; the optimiser's moments, which no trial makes, are added. The batch
 // takes up to 80% of the memory that is free (on a GPU the device's; on the CPU the machine's, or
-// what its cgroup leaves), and no more than 512 samples or the training samples there are. Weights stay
-// as they are. Throws Error when not even one sample fits, with both numbers.
+// what its cgroup leaves), and no more than 512 samples or the training samples there are. Weights
+// stay as they are. Throws Error when not even one sample fits, with both numbers.
 void find_batch(Session& session, const Note& note);
 
 // What find_batch() makes of its trials: `small` and `large` are the bytes of the two, `free` those

@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -40,6 +41,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/load/order.h"
 #include "lacuna/store/directory.h"
 
@@ -296,7 +298,9 @@ class Loader {
       ++released_;
       room_.notify_one();
     }
-    filled_.wait(lock, [&] { return stopping_ || chunk.filled; });
+    constexpr auto kLook = std::chrono::milliseconds(200);  // a slow disk must not hold up a stop
+    while (!filled_.wait_for(lock, kLook, [&] { return stopping_ || chunk.filled; }))
+      throw_if_stopped();
     if (stopping_) throw_stopped();
   }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "lacuna/core/stop.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -228,6 +229,20 @@ TEST(Loader, StopWakesAWaitingCaller) {
   hold = false;
   hold.notify_all();
   loader.seek(loader.state());
+  expect_epoch(loader, 0);
+}
+
+// As when Ctrl-C comes while a disk does not answer.
+TEST(Loader, AStopOfTheProgramIsSeenWhileItWaits) {
+  std::atomic<bool> hold = true;
+  const auto wait = [&](std::span<const uint64_t>) { hold.wait(true); };
+  EchoLoader loader({100, wait}, {{.global_batch = 2}, 2, 4});
+  {
+    const StopAfter stop(1);
+    EXPECT_THROW(loader.next(), Stopped);
+  }
+  hold = false;
+  hold.notify_all();
   expect_epoch(loader, 0);
 }
 

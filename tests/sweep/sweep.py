@@ -127,7 +127,7 @@ def spoil(place, count, kind, way, number, seed, kinds, commands, foreign=()):
 
 def sample_count(folder):
     """Of the screen that a command wrote."""
-    file = folder / "new-screen" / "samples" / "label.npy"
+    file = folder / "new-screen" / "samples" / "ptr.npy"  # a number a sample, and one more
     return file.stat().st_size if file.exists() else None
 
 

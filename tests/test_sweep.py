@@ -16,18 +16,24 @@ import sweep
 from workshop import Command
 
 # `fake careful|careless|crashing|contradicting|telling SOURCE OUT`: copies SOURCE, whose last line is a checksum of the
-# others. `fake atomic|torn OUT`: writes slowly.
+# others. `fake atomic OUT`: writes slowly. `fake torn OUT`: dies half way, but for its first two calls in a place, which say
+# what is expected.
 FAKE = """#!/usr/bin/env python3
 import hashlib, os, sys, time
 how, *names = sys.argv[1:]
 if how in ("atomic", "torn"):
     out = names[0]
     file = out + ".x.tmp" if how == "atomic" else out
+    with open("../calls", "a") as calls:
+        calls.write("x")
+        dies = how == "torn" and calls.tell() > 2
     if how == "torn" and os.path.exists(out):
         sys.exit("error: already there")
     with open(file, "w") as text:
         for line in range(20):
             print(line, file=text, flush=True)
+            if dies and line == 10:
+                os.kill(os.getpid(), 9)
             time.sleep(0.01)
     if how == "atomic":
         os.rename(file, out)
@@ -86,18 +92,29 @@ def test_what_is_planted_is_counted(program, capsys, how, verdict, code):
     assert "seed 5" in printed
 
 
-def test_lost_results_of_killed_writers_are_counted(program, capsys):
+def test_lost_results_of_killed_writers_are_counted(program, capsys, monkeypatch):
     atomic = Command(["atomic", "new.txt"], ["new.txt"], is_atomic=True)
     assert run(program, writers={"atomic": atomic}) == 0
     assert re.search(r"^kill +atomic +6$", capsys.readouterr().out, re.MULTILINE)
     torn = Command(["torn", "new.txt"], ["new.txt"])
+    monkeypatch.setattr(random.Random, "uniform", lambda *_: 60)  # no kill: it dies by itself, however slow the machine
     assert run(program, writers={"torn": torn}) == 1
-    assert "LOST: kill: torn: new.txt differ" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("LOST: kill: torn: new.txt differ") == 12  # at once, and at the end
 
 
 def test_a_hang_is_a_crash(tmp_path):
     found = judge.observe(["sleep", "60"], tmp_path, [], timeout=0.2)
     assert judge.judge(found, judge.Outcome(0, "", "", False, {})) == (judge.CRASH, "hangs")
+
+
+@pytest.mark.parametrize("words, verdict", [
+    ("the interval of the difference does not hold 0", judge.SILENT), ("no byte differs", judge.SILENT),
+    ("written with checksums", judge.SILENT), ("undamaged", judge.SILENT),
+    ("The screen at screen has changed since this run", judge.SAID), ("run.json is damaged: it is empty", judge.SAID),
+    ("The last line of metrics.jsonl (line 3) is torn", judge.SAID)])
+def test_a_changed_report_says_so_by_whole_phrases_only(words, verdict):
+    report = lambda page: judge.Outcome(0, "", "", False, {"new.html": page}, page)
+    assert judge.judge(report(f"<p>2</p><p>{words}</p>"), report("<p>1</p>")) == (verdict, "new.html")
 
 
 def test_times_are_no_difference_and_numbers_are(tmp_path):

@@ -20,7 +20,9 @@ import subprocess
 LOUD, SAID, HARMLESS, SILENT, CRASH = "loud", "said", "harmless", "SILENT", "CRASH"
 BAD = (SILENT, CRASH)
 CRASH_WORDS = re.compile(r"internal contradiction|terminate called|Traceback|Sanitizer|Segmentation|core dumped")
-DAMAGE_WORDS = re.compile(r"damaged|has changed|have changed|cannot be read|checksum|torn|cut short|differ")
+# Whole phrases: a report speaks of differences and checksums where nothing is wrong, too.
+DAMAGE_WORDS = re.compile(r"\b(damaged|has changed|have changed|cannot be read|cut short|is torn|not checked|"
+                          r"measured on another screen)\b", re.IGNORECASE)
 # Members of JSON files that say when and how fast: no two calls agree in them, nor in checksums of them.
 TIMES = {"started", "ended", "date", "seconds", "samples_per_s", "checksum", "metrics_end", "load", "process", "pid"}
 PASSED_OVER = re.compile(r"(^|/)(lock|lock\.mdb|trace\.json|.*\.tmp|tensorboard/.*|cache/.*)$")

@@ -88,13 +88,17 @@ WRITE = {
     "subset": READ["subset"],
     "concat": READ["concat"],
     "split": READ["split"],
+    "split --remove": Command(["split", "screen", "--name", "part", "--remove"], ["screen"]),
     "prepare": READ["prepare"],
+    "prepare (more samples)": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "half"], ["half"]),
+    "prepare --again": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "store", "--again"], ["store"]),
     "train": Command(["train", "tiny.yaml", "--resume", "--out", "new-run"], ["new-run"]),
     "train --resume": READ["train --resume"],
     "evaluate": Command(["evaluate", "run", "--checkpoint", "last"], ["run/evaluation.json", "run/predictions"],
                         between=["report", "run", "--out", "new.html"]),
     "compare": READ["compare"],
     "predict": dataclasses.replace(READ["predict"], is_atomic=True),
+    "predict (npz)": Command(["predict", "run", "--samples", "list.txt", "--out", "new.npz"], ["new.npz"], is_atomic=True),
     "export": dataclasses.replace(READ["export"], is_atomic=True),
     "report": dataclasses.replace(READ["report"], is_atomic=True),
     "profile": Command(["profile", "tiny.yaml", "--steps", "3", "--out", "new-profile"], ["new-profile"]),
@@ -165,17 +169,22 @@ def sample_rows(rng, count=60):
 
 
 def write_records(folder, rng, count=60):
-    """An LMDB of JSON records, some large enough for pages of their own."""
-    with lmdb.open(str(folder / "records"), map_size=1 << 24) as environment, environment.begin(write=True) as transaction:
-        for key in range(count):
-            genes = rng.sample(GENES, 2)
-            phenotype = {"label_name": "fitness", "fitness": rng.gauss(0, 1), "padding": "x" * rng.choice([0, 50, 5000])}
-            record = [{"experiment": {
-                "experiment_type": "e", "dataset_name": "d", "phenotype": phenotype,
-                "genotype": {"perturbations": [{"systematic_gene_name": g, "perturbation_type": "t"} for g in genes]},
-                "environment": {"media": {"name": "m", "state": "solid"}, "temperature": {"value": 30, "unit": "C"}}}}]
-            transaction.put(str(key).encode(), json.dumps(record).encode())
+    """An LMDB of JSON records, some large enough for pages of their own, written in three transactions."""
+    with lmdb.open(str(folder / "records"), map_size=1 << 24) as environment:
+        for first in range(0, count, count // 3):
+            with environment.begin(write=True) as transaction:
+                for key in range(first, first + count // 3):
+                    transaction.put(str(key).encode(), json.dumps(record(rng)).encode())
     (folder / "records" / "lock.mdb").unlink(missing_ok=True)
+
+
+def record(rng):
+    genes = rng.sample(GENES, 2)
+    phenotype = {"label_name": "fitness", "fitness": rng.gauss(0, 1), "padding": "x" * rng.choice([0, 50, 5000])}
+    return [{"experiment": {
+        "experiment_type": "e", "dataset_name": "d", "phenotype": phenotype,
+        "genotype": {"perturbations": [{"systematic_gene_name": g, "perturbation_type": "t"} for g in genes]},
+        "environment": {"media": {"name": "m", "state": "solid"}, "temperature": {"value": 30, "unit": "C"}}}}]
 
 
 def build(folder, program, timeout=300):
@@ -195,6 +204,7 @@ def build(folder, program, timeout=300):
     succeed(*IMPORT, "screen", *TABLES)
     succeed(*IMPORT, "other", *(word.replace("samples.csv", "others.csv") for word in TABLES))
     succeed("prepare", "screen", "--rung", "disk:bf16", "--out", "store")
+    succeed("prepare", "screen", "--rung", "disk:bf16", "--out", "half", "--samples", "0:30")
     succeed("train", "tiny.yaml", "--out", "run")
     succeed("profile", "tiny.yaml", "--steps", "3", "--out", "run")
     succeed("train", "disk.yaml", "--out", "disk-run")

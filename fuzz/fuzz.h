@@ -93,7 +93,8 @@ class MemoryDirectory {
  public:
   MemoryDirectory() {
     const fs::path shared = "/dev/shm";
-    const fs::path parent = fs::is_directory(shared) ? shared : fs::temp_directory_path();
+    const fs::path parent =
+        ::access(shared.c_str(), W_OK) == 0 ? shared : fs::temp_directory_path();
     std::string name = (parent / "lacuna-fuzz-XXXXXX").string();
     if (!::mkdtemp(name.data())) throw_errno(name, "cannot create");
     path_ = name;

@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from program import lacuna, succeed
+from program import accept_file, lacuna, succeed
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
@@ -106,6 +106,20 @@ def test_what_the_model_is_stands_below_the_table(folder):
         words = {"ahead": "ahead of", "behind": "behind", "not told apart": "not told apart from"}
         said = next(part for part in line.split("the model is ")[1].split("; ") if name in part.split(" ", 1)[1].replace(",", "").split())
         assert said.startswith(words[scores["difference"]["model_is"]]), line
+
+
+def test_a_screen_of_the_same_samples_with_other_labels_is_another_screen(folder):
+    shutil.copytree(folder / "generated", folder / "replicate")
+    labels = folder / "replicate" / "samples" / "label.npy"
+    np.save(labels, np.load(labels)[::-1].copy())
+    accept_file(folder / "replicate", "samples/label.npy", "label gene_interaction")
+    done = lacuna("evaluate", folder / "run", "--screen", folder / "replicate", "--out", folder / "of-replicate")
+    assert done.returncode == 0, done.stderr
+    load = lambda where, what: np.load(folder / where / "predictions" / f"test.{what}.npy")
+    own, here, refitted = load("run", "baseline.ridge"), load("of-replicate", "baseline.ridge"), load(
+        "of-replicate", "baseline.ridge.other")
+    assert np.array_equal(own, here) and not np.allclose(here, refitted, atol=1e-6)
+    assert not np.array_equal(load("run", "measured"), load("of-replicate", "measured"))
 
 
 def test_baselines_of_another_screen_are_told_apart(folder):

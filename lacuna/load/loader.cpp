@@ -1,6 +1,12 @@
 #include "lacuna/load/loader.h"
 
+#include "lacuna/core/stop.h"
+
 namespace lacuna {
+
+void throw_if_stopped_meanwhile() {
+  if (stop_detail::state.load(std::memory_order_relaxed) == 1) throw_if_stopped();
+}
 
 Json to_json(const LoaderState& state) {
   return {{"seed", state.seed},

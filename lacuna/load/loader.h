@@ -41,7 +41,6 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
 #include "lacuna/load/order.h"
 #include "lacuna/store/directory.h"
 
@@ -71,6 +70,10 @@ LoaderState loader_state_from_json(
     const Json& json);  // throws Error naming the member that is missing or wrong
 // Throws Error when `state` was saved in another order than this one.
 void check_state(const LoaderState& state, const Order& order);
+
+// While waiting: how often it is called depends on the machine, so it is no look that StopAfter
+// (core/stop.h) counts.
+void throw_if_stopped_meanwhile();
 
 // Buffers that are not in use. Shared by a loader and the batches it handed out.
 template <class Batch>
@@ -300,7 +303,7 @@ class Loader {
     }
     constexpr auto kLook = std::chrono::milliseconds(200);  // a slow disk must not hold up a stop
     while (!filled_.wait_for(lock, kLook, [&] { return stopping_ || chunk.filled; }))
-      throw_if_stopped();
+      throw_if_stopped_meanwhile();
     if (stopping_) throw_stopped();
   }
 

@@ -239,6 +239,7 @@ TEST(Loader, AStopOfTheProgramIsSeenWhileItWaits) {
   EchoLoader loader({100, wait}, {{.global_batch = 2}, 2, 4});
   {
     const StopAfter stop(1);
+    EXPECT_TRUE(is_stop_asked());  // from here on it is asked
     EXPECT_THROW(loader.next(), Stopped);
   }
   hold = false;

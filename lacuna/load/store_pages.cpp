@@ -103,6 +103,7 @@ std::vector<std::string> StorePages::faults() const {
                                  file_bytes_));
   const MappedFile file(data_);
   for (uint64_t i = 0; i < size(); ++i) {
+    throw_if_stopped();
     const uint64_t page = sums_[2 * i];
     if ((page + 1) * page_bytes_ > file.bytes().size()) break;
     if (hash_page(file.bytes(), page, page_bytes_) != sums_[2 * i + 1])

@@ -9,6 +9,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/graph/removal.h"
 
 namespace lacuna {
@@ -355,7 +356,9 @@ void check_values(const Samples& samples, uint32_t gene_count, Progress& progres
   for (uint64_t s = 0; s < samples.size(); ++s) {
     reader.read(s, removed);
     check_removed(removed, s, gene_count);
-    if (s % kBlock == 0) progress.advance(s);
+    if (s % kBlock != 0) continue;
+    throw_if_stopped();
+    progress.advance(s);
   }
   for (const auto& column : samples.columns)
     if (column.is_category()) check_codes(column);
@@ -386,7 +389,13 @@ Fingerprint fingerprint_of_removed(const Samples& samples, uint64_t begin, uint6
 }
 
 Fingerprint fingerprint_of(const Samples& samples) {
-  Fingerprint fingerprint = fingerprint_of_removed(samples, 0, samples.size());
+  Fingerprint fingerprint;
+  for (uint64_t begin = 0; begin < samples.size(); begin += kBlock) {
+    throw_if_stopped();
+    const uint64_t end = std::min(begin + kBlock, samples.size());
+    const Fingerprint block = fingerprint_of_removed(samples, begin, end);
+    for (const FingerprintPart& part : block.parts()) fingerprint.add(part.name, part.hash);
+  }
   for (uint64_t l = 0; l < samples.label_count(); ++l)
     fingerprint.add("label " + samples.label_names[l], hash_label(samples, l));
   for (const auto& column : samples.columns)

@@ -38,7 +38,8 @@ void remove_file(const fs::path& path) {
 void check_name(const std::string& name) {
   const fs::path path = name;
   const bool is_plain = std::distance(path.begin(), path.end()) == 2 && path.is_relative() &&
-                        *path.begin() != ".." && path.filename() != ".." && path.has_filename();
+                        *path.begin() != ".." && path.filename() != ".." &&
+                        path.filename() != "." && path.has_filename();
   if (!is_plain) throw Error("it names a file '{}', which cannot be one of its own", name);
 }
 
@@ -88,9 +89,13 @@ fs::path FileSet::find(const std::string& name) const {
   // Once more under its own name: another process may rename it just now.
   for (const fs::path& place : {path, new_name(path), path})
     if (has_bytes(place, *file)) return place;
-  if (!fs::exists(path)) throw Error("{} is missing", path.string());
-  throw Error("{} is damaged: its {} bytes are not the {} that were written", path.string(),
-              fs::file_size(path), file->bytes);
+  std::error_code error;
+  if (!fs::exists(path, error)) throw Error("{} is missing", path.string());
+  if (!fs::is_regular_file(path, error))
+    throw Error("{} is damaged: not a regular file", path.string());
+  const uint64_t there = fs::file_size(path, error);
+  throw Error("{} is damaged: its {} bytes are not the {} that were written", path.string(), there,
+              file->bytes);
 }
 
 void FileSet::check() const {
@@ -109,6 +114,9 @@ FileSetWriter::FileSetWriter(const fs::path& root, std::string index, std::strin
   std::error_code error;
   fs::create_directories(root_ / folder_, error);
   if (error) throw Error("cannot create {}: {}", (root_ / folder_).string(), error.message());
+  if (fs::is_symlink(root_ / folder_))
+    throw Error("{} is a link, which may lead anywhere; put a folder there",
+                (root_ / folder_).string());
   lock_ = std::make_unique<DirectoryLock>(root_ / folder_, DirectoryLock::Use::writing,
                                           DirectoryLock::Wait::yes);
   // A writer that was killed behind its step 3 is finished here; one before it left only files that
@@ -133,6 +141,7 @@ void FileSetWriter::add(const std::string& name, const Array& array) {
   const std::string inside = folder_ + "/" + name;
   check_name(inside);
   added_.push_back({inside, 0, 0});
+  remove_file(new_name(path_of(name)));  // a link there would be written through
   added_.back().xxh3 = write_npy(new_name(path_of(name)), array);
   added_.back().bytes = fs::file_size(new_name(path_of(name)));
 }
@@ -142,7 +151,12 @@ void FileSetWriter::commit(Json index, const std::function<bool(const std::strin
   const FileSet set = FileSet::from_files(root_, added_);
   index["files"] = set.to_json();
   sync_directory(root_ / folder_);
-  write_sealed_json(root_ / index_, index);
+  try {
+    write_sealed_json(root_ / index_, index);
+  } catch (...) {  // the rename may have come about, and only the flush behind it failed
+    is_committed_ = set_there(root_, index_).files() == set.files();
+    throw;
+  }
   is_committed_ = true;
   for (const ListedFile& file : added_) {
     const fs::path path = root_ / file.name;

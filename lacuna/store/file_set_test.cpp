@@ -92,6 +92,22 @@ TEST(FileSet, AnErrorLeavesTheOldOne) {
   EXPECT_FALSE(fs::exists(folder / "data/a.npy.new"));
 }
 
+// The names that a writer takes are known beforehand: somebody may have put links there.
+TEST(FileSet, NothingIsWrittenThroughALink) {
+  TemporaryDirectory folder;
+  const fs::path root = folder / "run";
+  write_file(folder / "precious", "mine");
+  fs::create_directories(root / "data");
+  fs::create_symlink(folder / "precious", root / "data/a.npy.new");
+  fs::create_symlink(folder / "precious", root / "data/b.npy");
+  write_set(root, 1, "c.npy");
+  EXPECT_EQ(value_of(root), 1);
+  EXPECT_EQ(read_text(folder / "precious"), "mine");
+  fs::rename(root / "data", folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", root / "data");
+  EXPECT_ERROR(write_set(root, 2, "c.npy"), "/data is a link");
+}
+
 TEST(FileSet, SaysWhichFileIsDamagedOrMissing) {
   TemporaryDirectory folder;
   write_set(folder.path(), 1, "c.npy");

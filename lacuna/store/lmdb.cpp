@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -47,7 +48,19 @@ struct FirstPage {
   uint32_t magic, version;
   uint64_t address, map_bytes;
   uint32_t page_bytes;
+  uint32_t rest_of_trees[23];
+  uint64_t last_page, transaction;
 };
+static_assert(offsetof(FirstPage, page_bytes) == 40 && offsetof(FirstPage, transaction) == 144);
+
+// Transactions take the two pages in turn, and LMDB goes by the one with the larger number: where
+// that is damaged it reads an older state, in which records are missing.
+bool are_in_turn(const FirstPage& first, const FirstPage& second) {
+  const uint64_t even = first.transaction, odd = second.transaction;
+  if (even == 0 && odd == 0) return true;  // nothing was written yet
+  if (even % 2 != 0 || odd % 2 != 1 || (odd != even + 1 && odd + 1 != even)) return false;
+  return (odd > even) ? second.last_page >= first.last_page : first.last_page >= second.last_page;
+}
 
 void check_first_pages(const fs::path& file) {
   const MappedFile mapped(file);
@@ -66,6 +79,11 @@ void check_first_pages(const fs::path& file) {
   std::memcpy(&second, bytes.data() + size, sizeof second);
   if (second.magic != kMagic || second.page_bytes != size)
     throw Error("{}: its second page is damaged; restore it from a copy", file.string());
+  if (!are_in_turn(page, second))
+    throw Error(
+        "{}: its first two pages do not say which of them is newer (transactions {} and {}): one "
+        "is damaged; restore it from a copy",
+        file.string(), page.transaction, second.transaction);
 }
 
 std::span<const std::byte> bytes_of(const MDB_val& value) {

@@ -76,7 +76,9 @@ std::optional<std::string> LmdbChild::death() {
   const pid_t pid = std::exchange(pid_, -1);
   LACUNA_ASSERT(pid > 0);
   while (::waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return "it was taken away";  // by who ignores SIGCHLD
+    // Where SIGCHLD is ignored, nobody knows how it ended; an answer that lacks something tells.
+    if (errno == ECHILD) return std::nullopt;
+    if (errno != EINTR) return "it was taken away";
   }
   if (WIFSIGNALED(status))
     return WTERMSIG(status) == SIGVTALRM ? "it goes in circles" : ::strsignal(WTERMSIG(status));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/stop.h"
 #include "lacuna/store/lmdb.h"
 #include "lacuna/store/lmdb_child.h"
 
@@ -237,8 +238,7 @@ std::span<const std::byte> LmdbRecords::value() const { return state_->value; }
 
 void check_lmdb_tree(const fs::path& path) {
   LmdbRecords records(path, false);
-  while (records.next()) {
-  }
+  while (records.next()) throw_if_stopped();
 }
 
 }  // namespace lacuna

@@ -76,10 +76,12 @@ uint64_t count_pairs(const Indicators& genes) {
 std::vector<PairEffect> recurring_pairs(const Indicators& genes, uint64_t count) {
   std::vector<uint64_t> keys;
   keys.reserve(count);
-  for (uint64_t s = 0; s < genes.size(); ++s)
+  for (uint64_t s = 0; s < genes.size(); ++s) {
+    throw_if_stopped();
     for_each_pair(genes.of(s), [&](uint32_t first, uint32_t second) {
       keys.push_back(uint64_t(first) << 32 | second);
     });
+  }
   std::sort(keys.begin(), keys.end(), [](uint64_t a, uint64_t b) {
     throw_if_stopped();  // a hundred million of them take ten seconds
     return a < b;
@@ -115,6 +117,7 @@ size_t recurring_pair(const std::vector<PairEffect>& pairs, std::span<const uint
 }
 
 double predict_set(const Baseline& baseline, std::span<const uint32_t> genes) {
+  throw_if_stopped();  // a sample may have millions of pairs, and there are many samples
   double prediction = baseline.intercept;
   if (!baseline.genes.empty())
     for (uint32_t gene : genes) prediction += baseline.genes[gene];
@@ -179,6 +182,7 @@ class Fitter {
   Baseline pair(const Baseline& gene) const {
     std::vector<double> left(pairs_.size(), 0.0), counts(pairs_.size(), 0.0);
     for (uint64_t s = 0; s < train_genes_.size(); ++s) {
+      throw_if_stopped();
       const size_t at = recurring_pair(pairs_, train_genes_.of(s));
       if (at == kNoPair) continue;
       left[at] += weight(s) * (train_.labels[s] - predict_set(gene, train_genes_.of(s)));
@@ -200,6 +204,7 @@ class Fitter {
     Indicators x;
     x.columns = gene_count_ + uint32_t(pairs_.size());
     for (uint64_t s = 0; s < train_genes_.size(); ++s) {
+      throw_if_stopped();
       const auto genes = train_genes_.of(s);
       x.column.insert(x.column.end(), genes.begin(), genes.end());
       for_each_pair(genes, [&](uint32_t first, uint32_t second) {

@@ -83,6 +83,10 @@ std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
   return draws;
 }
 
+uint64_t measured_units(std::span<const float> measured, const HeldOutUnits& units) {
+  return measured_rows(measured, units).units.count;
+}
+
 Interval middle(std::vector<double> values, double level) {
   std::erase_if(values, [](double v) { return std::isnan(v); });
   if (values.empty()) return {kNan, kNan};

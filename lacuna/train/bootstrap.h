@@ -40,6 +40,9 @@ std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
                              std::span<const float> measured, const HeldOutUnits& units,
                              uint64_t seed, int rounds);
 
+// How many units have a measured sample: those that are drawn.
+uint64_t measured_units(std::span<const float> measured, const HeldOutUnits& units);
+
 // The middle `level` of the values, NaN left out; linear between order statistics.
 Interval middle(std::vector<double> values, double level = kBootstrapLevel);
 // The same of each metric.

@@ -131,7 +131,7 @@ class Summary {
       cell.row.problem = "its runs were evaluated on different samples, or with different draws";
     if (!cell.row.problem.empty()) return;
     cell.key = draws_key(evaluation, part);
-    cell.units = part.units;
+    cell.units = part.labels[label].units;
     const auto of = [&](size_t predictor) {
       return draws_of(draws, evaluation.bootstrap, part.labels.size(), predictor, label);
     };
@@ -231,7 +231,8 @@ std::string csv_number(double value) {
   return std::isnan(value) ? "" : fmt::format("{:.9g}", value);
 }
 
-// The last five cells of a line; empty where there is no difference.
+// The last five cells of a line; empty where there is no difference. What the model is stands on
+// the line of the metric that it is judged by.
 std::string csv_difference(const SummaryRow& row, size_t metric) {
   if (!row.difference) return ",,,,,";
   const Spread& spread = *row.difference.*kDifferenceSpreads[metric];
@@ -239,7 +240,8 @@ std::string csv_difference(const SummaryRow& row, size_t metric) {
   std::string text;
   for (double value : {spread.mean, spread.sd, interval.low, interval.high})
     text += "," + csv_number(value);
-  return fmt::format("{},{}", text, name(standing(row.difference->mean)));
+  const bool is_judge = &judged_by(row.difference->mean) == &kMetrics[metric];
+  return fmt::format("{},{}", text, is_judge ? name(standing(row.difference->mean)) : "");
 }
 
 // A line a metric.

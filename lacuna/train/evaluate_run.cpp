@@ -59,6 +59,11 @@ Split over_all_samples(Split split, const Screen& screen) {
   return split;
 }
 
+bool is_same_place(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) && !error;
+}
+
 struct Trained {
   std::optional<TrainedOn> on = {};
   std::string problem = {};  // why it is nothing
@@ -72,16 +77,18 @@ Trained find_trained(const Run& run, const Session& session) {
     if (!split) return {};
     return TrainedOn{screen, over_all_samples(std::move(*split), screen)};
   };
-  if (auto found = look(session.screen)) return {std::move(found)};
+  // The run's own place first: another screen may remove the same genes and have other labels.
   const fs::path own = read_config(run.config(), {}).screen;
-  const std::string gone = "the screen that it was trained on is not there any more";
-  if (!fs::exists(own)) return {{}, gone};
-  try {
-    if (auto found = look(Screen::open(own))) return {std::move(found)};
-  } catch (const Error& error) {
-    return {{}, fmt::format("the screen that it was trained on cannot be read: {}", error.what())};
+  std::string problem = "the screen that it was trained on is not there any more";
+  if (fs::exists(own) && !is_same_place(own, session.screen.path())) {
+    try {
+      if (auto found = look(Screen::open(own))) return {std::move(found)};
+    } catch (const Error& error) {
+      problem = fmt::format("the screen that it was trained on cannot be read: {}", error.what());
+    }
   }
-  return {{}, gone};
+  if (auto found = look(session.screen)) return {std::move(found)};
+  return {{}, problem};
 }
 
 // Another screen, or a split that was drawn anew, may hold out what the run was trained on.
@@ -179,10 +186,6 @@ void add_refitted(EvaluationInput& input, const Session& session, bool is_own_sc
     return note(
         fmt::format("no baselines are fitted on {}: split '{}' has no training samples there",
                     path.string(), session.split.name));
-  note(
-      fmt::format("baselines named \"(fitted on {})\" are fitted on the training part of split "
-                  "'{}' of {}, which is not what the model was trained on",
-                  fitted_on, session.split.name, path.string()));
   Session fitting = session;
   std::string& column = fitting.config.train.weight_column;
   try {
@@ -192,11 +195,21 @@ void add_refitted(EvaluationInput& input, const Session& session, bool is_own_sc
                      error.what()));
     column.clear();
   }
-  add_all_baselines(input, fitting, session, fitted_on, listener);
+  const std::vector<PartPredictions> before = input.parts;
+  try {
+    add_all_baselines(input, fitting, session, fitted_on, listener);
+    note(
+        fmt::format("baselines named \"(fitted on {})\" are fitted on the training part of split "
+                    "'{}' of {}, which is not what the model was trained on",
+                    fitted_on, session.split.name, path.string()));
+  } catch (const Error& error) {  // they stand beside: what else there is to say is said
+    input.parts = before;
+    note(fmt::format("no baselines are fitted on {}: {}", path.string(), error.what()));
+  }
 }
 
 bool has_same_training(const TrainedOn& trained, const Session& session) {
-  return trained.screen.path() == session.screen.path() &&
+  return is_same_place(trained.screen.path(), session.screen.path()) &&
          samples_in(trained.split, Part::train) == session.samples(Part::train);
 }
 

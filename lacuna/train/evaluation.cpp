@@ -63,10 +63,10 @@ void keep_draws(const std::vector<Draws>& draws, const std::vector<size_t>& numb
 }
 
 Difference paired(const Scores& model, const Scores& baseline, const Draws& model_draws,
-                  const Draws& baseline_draws, const HeldOutUnits& units) {
+                  const Draws& baseline_draws, uint64_t units) {
   Difference difference =
       difference_of(model.metrics, baseline.metrics, model_draws, baseline_draws);
-  difference.units = units.count;
+  difference.units = units;
   return difference;
 }
 
@@ -99,6 +99,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
         bootstrap(columns.predicted, measured, units, kSeed, input.bootstrap);
     keep_draws(draws, columns.numbers, labels, l, result.draws.values);
     LabelEvaluation label = {input.labels[l], {}};
+    label.units = measured_units(measured, units);
     for (size_t p = 0; p < draws.size(); ++p) {
       const BaselinePredictions* source = columns.sources[p];
       Scores scores = {source ? source->label() : "model",
@@ -106,7 +107,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
                        compute_metrics(columns.predicted[p], measured)};
       if (rounds > 0) scores.intervals = interval_of(draws[p]);
       if (rounds > 0 && source)
-        scores.difference = paired(label.scores[0], scores, draws[0], draws[p], units);
+        scores.difference = paired(label.scores[0], scores, draws[0], draws[p], label.units);
       label.scores.push_back(std::move(scores));
     }
     result.labels.push_back(std::move(label));

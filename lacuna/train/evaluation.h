@@ -87,6 +87,7 @@ struct Scores {
 struct LabelEvaluation {
   std::string label;
   std::vector<Scores> scores = {};  // the model first, then the baselines
+  uint64_t units = 0;               // of the part's units, those in which it was measured
 };
 
 // The metrics in every draw, so that evaluations can be compared draw by draw.

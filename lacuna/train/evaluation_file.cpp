@@ -53,6 +53,7 @@ Json to_json(const PartEvaluation& part) {
     for (size_t i = 1; i < label.scores.size(); ++i)
       baselines[label.scores[i].predictor] = to_json(label.scores[i]);
     labels[label.label] = {{"model", to_json(label.scores[0])}, {"baselines", baselines}};
+    if (!part.unit.empty()) labels[label.label]["units"] = label.units;
   }
   Json json = {{"samples", part.samples}};
   if (!part.unit.empty()) {
@@ -121,6 +122,7 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
     LabelEvaluation scores = {label_name, {scores_from("model", label.at("model"))}};
     for (const auto& [baseline, metrics] : label.at("baselines").items())
       scores.scores.push_back(scores_from(baseline, metrics));
+    scores.units = label.value("units", uint64_t(0));
     part.labels.push_back(std::move(scores));
   }
   if (!json.contains("resampled")) return part;
@@ -132,7 +134,7 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
   part.draws.predictors = json.at("predictors").get<std::vector<std::string>>();
   for (LabelEvaluation& label : part.labels)
     for (Scores& scores : label.scores)
-      if (scores.difference) scores.difference->units = part.units;
+      if (scores.difference) scores.difference->units = label.units;
   return part;
 }
 

@@ -133,6 +133,35 @@ TEST(Evaluation, DifferencesAreOfTheSameDrawsOfWhatWasHeldOut) {
   }
 }
 
+TEST(Evaluation, ALabelThatWasMeasuredInAFewUnitsTellsNothingApart) {
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  TemporaryDirectory run;
+  Fixture f(seed);
+  add_baselines(f.input, {f.samples, kGenes, f.split, kLabels}, f.samples);
+  PartPredictions& test = f.input.parts[1];
+  HeldOutUnits units = {.unit = "pairs", .count = 10};
+  for (uint64_t s = 0; s < test.samples.size(); ++s) {
+    units.units.push_back(uint32_t(s * 10 / test.samples.size()));
+    units.ptr.push_back(s + 1);
+    const bool is_measured = units.units.back() < 3;
+    test.measured[2 * s] = is_measured ? float(s) : NAN;
+    test.predicted[2 * s] = float(s);  // as good as can be
+  }
+  test.units = units;
+  const Evaluation evaluation = evaluate(f.input);
+  write_evaluation(run.path(), f.input, evaluation);
+  for (const Evaluation& of : {evaluation, read_evaluation(run.path())}) {
+    const PartEvaluation& part = of.parts[1];
+    EXPECT_EQ(part.units, 10u);
+    EXPECT_EQ(part.labels[0].units, 3u);
+    EXPECT_EQ(part.labels[1].units, 10u);
+    ASSERT_GT(part.labels[0].scores.size(), 1u);
+    for (size_t i = 1; i < part.labels[0].scores.size(); ++i)
+      EXPECT_NE(standing(*part.labels[0].scores[i].difference), Standing::ahead);
+  }
+}
+
 TEST(Evaluation, BaselinesFittedElsewhereAreLabelledAndPredictTheseSamples) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);

@@ -25,7 +25,8 @@ DAMAGE_WORDS = re.compile(r"\b(damaged|has changed|have changed|cannot be read|c
                           r"measured on another screen)\b", re.IGNORECASE)
 # Members of JSON files that say when and how fast: no two calls agree in them, nor in checksums of them.
 TIMES = {"started", "ended", "date", "seconds", "samples_per_s", "checksum", "metrics_end", "load", "process", "pid"}
-PASSED_OVER = re.compile(r"(^|/)(lock|lock\.mdb|trace\.json|.*\.tmp|tensorboard/.*|cache/.*)$")
+# A kill behind the rename of a manifest leaves manifest.partial.json beside it, where nobody reads it.
+PASSED_OVER = re.compile(r"(^|/)(lock|lock\.mdb|manifest\.partial\.json|trace\.json|.*\.tmp|tensorboard/.*|cache/.*)$")
 
 
 @dataclasses.dataclass

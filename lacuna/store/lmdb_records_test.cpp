@@ -189,8 +189,8 @@ TEST(LmdbRecords, DamagedFirstPagesAreErrors) {
   }
 }
 
-// LMDB reads the page whose transaction is the newer one: with that number damaged it would read the
-// state before, in which a third of the entries is missing.
+// LMDB reads the page whose transaction is the newer one: with that number damaged it would read
+// the state before, in which a third of the entries is missing.
 TEST(LmdbRecords, ADamagedTransactionNumberLosesNothing) {
   Database database;
   SCOPED_TRACE(database.seed);

@@ -83,13 +83,19 @@ TEST(Gzip, DamageAndCutsAreErrors) {
     write_file(folder / "f", packed.substr(0, cut));
     EXPECT_ERROR(contents(folder / "f", 1000), "/f: damaged or cut short");
   }
+  int errors = 0;
   for (int round = 0; round < 300; ++round) {
     std::string damaged = packed;
     const size_t byte = 10 + random.below(packed.size() - 10);  // behind gzip's head
     damaged[byte] = char(damaged[byte] ^ 1 << random.below(8));
     write_file(folder / "f", damaged);
-    EXPECT_NE(error_of([&] { contents(folder / "f", 1000); }), "") << byte;
+    try {  // the last byte of the data may have bits that mean nothing
+      EXPECT_EQ(contents(folder / "f", 1000), text) << byte;
+    } catch (const Error&) {
+      ++errors;
+    }
   }
+  EXPECT_GT(errors, 280);
 }
 
 TEST(Gzip, WhatIsNoFileIsNamed) {

@@ -57,7 +57,8 @@ static_assert(offsetof(FirstPage, page_bytes) == 40 && offsetof(FirstPage, trans
 // that is damaged it reads an older state, in which records are missing.
 bool are_in_turn(const FirstPage& first, const FirstPage& second) {
   const uint64_t even = first.transaction, odd = second.transaction;
-  if (even == 0 && odd == 0) return true;  // nothing was written yet
+  if (even == 0 && odd == 0)  // nothing was written yet
+    return first.last_page <= 1 && second.last_page <= 1;
   if (even % 2 != 0 || odd % 2 != 1 || (odd != even + 1 && odd + 1 != even)) return false;
   return (odd > even) ? second.last_page >= first.last_page : first.last_page >= second.last_page;
 }

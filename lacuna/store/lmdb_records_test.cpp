@@ -28,9 +28,9 @@ Entries random_entries(Random& random, size_t count) {
   return entries;
 }
 
-// In several transactions, so that the state before the last one lacks a part of the entries.
-void write(const fs::path& folder, const Entries& entries) {
-  constexpr size_t kTransactions = 3;
+// After several transactions the file also holds pages of the states before, which lack a part of
+// the entries.
+void write(const fs::path& folder, const Entries& entries, size_t transactions = 1) {
   MDB_env* environment = nullptr;
   MDB_txn* transaction = nullptr;
   MDB_dbi database = 0;
@@ -38,11 +38,11 @@ void write(const fs::path& folder, const Entries& entries) {
   ASSERT_EQ(mdb_env_set_mapsize(environment, 64 << 20), 0);
   ASSERT_EQ(mdb_env_open(environment, folder.c_str(), MDB_NOSYNC, 0644), 0);
   auto next = entries.begin();
-  for (size_t t = 1; t <= kTransactions; ++t) {
+  for (size_t t = 1; t <= transactions; ++t) {
     ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
     ASSERT_EQ(mdb_dbi_open(transaction, nullptr, MDB_CREATE, &database), 0);
-    for (size_t i = entries.size() * (t - 1) / kTransactions;
-         i < entries.size() * t / kTransactions; ++i, ++next) {
+    for (size_t i = entries.size() * (t - 1) / transactions; i < entries.size() * t / transactions;
+         ++i, ++next) {
       MDB_val k = {next->first.size(), const_cast<char*>(next->first.data())};
       MDB_val v = {next->second.size(), const_cast<char*>(next->second.data())};
       ASSERT_EQ(mdb_put(transaction, database, &k, &v, 0), 0);
@@ -65,9 +65,9 @@ std::vector<std::pair<std::string, std::string>> read(const fs::path& path) {
 }
 
 struct Database {
-  explicit Database(size_t count = 300) {
+  explicit Database(size_t count = 300, size_t transactions = 1) {
     entries = random_entries(random, count);
-    write(folder.path(), entries);
+    write(folder.path(), entries, transactions);
     text = read_text(data);
   }
 
@@ -192,17 +192,19 @@ TEST(LmdbRecords, DamagedFirstPagesAreErrors) {
 // LMDB reads the page whose transaction is the newer one: with that number damaged it would read
 // the state before, in which a third of the entries is missing.
 TEST(LmdbRecords, ADamagedTransactionNumberLosesNothing) {
-  Database database;
-  SCOPED_TRACE(database.seed);
-  const std::string whole = database.text;
-  for (const uint64_t page : {uint64_t(0), kPage})
-    for (int bit = 0; bit < 64; ++bit) {
-      database.text = whole;
-      char& byte = database.text[page + 144 + uint64_t(bit) / 8];
-      byte = char(byte ^ 1 << bit % 8);
-      write_file(database.data, database.text);
-      EXPECT_ERROR(read(database.folder.path()), "do not say which of them is newer");
-    }
+  for (const size_t transactions : {1, 2, 3}) {
+    Database database(300, transactions);
+    SCOPED_TRACE(database.seed);
+    const std::string whole = database.text;
+    for (const uint64_t page : {uint64_t(0), kPage})
+      for (int bit = 0; bit < 64; ++bit) {
+        database.text = whole;
+        char& byte = database.text[page + 144 + uint64_t(bit) / 8];
+        byte = char(byte ^ 1 << bit % 8);
+        write_file(database.data, database.text);
+        EXPECT_ERROR(read(database.folder.path()), "do not say which of them is newer");
+      }
+  }
 }
 
 // Whatever a flipped bit does, it is an Error, or all entries are there and at most one has

@@ -27,8 +27,8 @@
 
 #include "lacuna/core/random.h"
 #include "lacuna/graph/generate_graph.h"
-#include "lacuna/ops/aggregate_cuda.h"
-#include "lacuna/ops/masks_cuda.h"
+#include "lacuna/ops/aggregate/aggregate_cuda.h"
+#include "lacuna/ops/masks/masks_cuda.h"
 
 using namespace lacuna;
 

@@ -12,10 +12,10 @@
 #include "cli/bench.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/memory.h"
+#include "lacuna/core/system/memory.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/screen/screen_batch.h"
 
 namespace lacuna::cli {
 namespace {

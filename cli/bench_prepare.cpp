@@ -14,8 +14,8 @@
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
-#include "lacuna/core/stop.h"
-#include "lacuna/load/prepare_masks.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/masks/prepare_masks.h"
 
 namespace lacuna::cli {
 namespace {

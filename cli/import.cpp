@@ -10,7 +10,7 @@
 #include "cli/table_spec.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/printable.h"
+#include "lacuna/core/text/printable.h"
 
 namespace lacuna::cli {
 namespace {

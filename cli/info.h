@@ -1,7 +1,7 @@
 // Parts of `lacuna info` (cli/info.cpp) that have files of their own.
 #pragma once
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna::cli {
 

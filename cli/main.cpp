@@ -13,9 +13,9 @@
 #include "cli/terminal.h"
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/mapped_fault.h"
-#include "lacuna/core/printable.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/mapped_fault.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/printable.h"
 
 namespace {
 

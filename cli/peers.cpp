@@ -4,7 +4,7 @@
 
 #include "cli/python_script.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 
 namespace lacuna::cli {
 std::vector<Json> run_peers(const PeersSettings& settings,

@@ -9,7 +9,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/load/prepare_masks.h"
+#include "lacuna/masks/prepare_masks.h"
 
 namespace lacuna::cli {
 namespace {

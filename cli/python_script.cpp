@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 
 namespace lacuna::cli {
 namespace {

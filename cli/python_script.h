@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna::cli {
 

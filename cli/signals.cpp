@@ -3,7 +3,7 @@
 #include <csignal>
 #include <initializer_list>
 
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 
 namespace lacuna::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lacuna/screen/import_screen.h"
+#include "lacuna/screen/import/import_screen.h"
 
 namespace lacuna::cli {
 

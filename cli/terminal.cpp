@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "lacuna/core/printable.h"
+#include "lacuna/core/text/printable.h"
 
 namespace lacuna::cli {
 namespace {

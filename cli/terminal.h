@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna::cli {
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/measure/measure_step.h"
 #include "lacuna/train/export.h"
-#include "lacuna/train/measure_step.h"
 #include "lacuna/train/predict.h"
 
 namespace lacuna::cli {

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/load/verify_masks.h"
+#include "lacuna/masks/verify_masks.h"
 
 namespace lacuna::cli {
 namespace {

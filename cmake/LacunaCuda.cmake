@@ -1,7 +1,7 @@
 # liblacuna_cuda: every lacuna/**/*.cu, where nvcc is found. Code that calls it is compiled with LACUNA_HAVE_CUDA=1.
 # Only the CUDA runtime is needed here; programs that need more (cuSPARSE, cuBLAS, NCCL) stand in bench/.
 set(LACUNA_HAVE_CUDA OFF)
-file(GLOB cuda_sources CONFIGURE_DEPENDS lacuna/*/*.cu)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS lacuna/*.cu)
 list(FILTER cuda_sources EXCLUDE REGEX "_(test|bench)\\.cu$")
 if(NOT LACUNA_CUDA STREQUAL "OFF" AND cuda_sources)
   include(CheckLanguage)

@@ -1,5 +1,5 @@
 # What the torch-free part needs, from the distribution (docs/dependencies.md says why each).
-#   lacuna_public_dependencies    seen in our headers: fmt, nlohmann-json
+#   lacuna_public_dependencies    seen in our headers: fmt, nlohmann-json, yaml-cpp
 #   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, zlib, xxHash, Highway, threads
 #   lacuna_cli_dependencies       the program: CLI11
 find_package(Threads REQUIRED)
@@ -8,6 +8,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(yaml-cpp REQUIRED)
 find_package(hwy CONFIG QUIET)
 if(LACUNA_BENCHES)
   find_package(benchmark REQUIRED)
@@ -42,7 +43,7 @@ file(CREATE_LINK ${LACUNA_FMT_INCLUDE_DIR}/fmt ${CMAKE_BINARY_DIR}/fmt_first/fmt
 add_library(lacuna_public_dependencies INTERFACE)
 target_include_directories(lacuna_public_dependencies SYSTEM INTERFACE
   $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/fmt_first>)
-target_link_libraries(lacuna_public_dependencies INTERFACE fmt::fmt-header-only nlohmann_json::nlohmann_json)
+target_link_libraries(lacuna_public_dependencies INTERFACE fmt::fmt-header-only nlohmann_json::nlohmann_json yaml-cpp)
 # Our own torch-free files meet no other fmt: linked, a file compiles in two thirds of the time.
 function(lacuna_link_fmt target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-UFMT_HEADER_ONLY>)

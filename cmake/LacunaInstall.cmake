@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lacuna)
 
 # Every header but those that serve tests: named so, or including GoogleTest or a testing.h.
-file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} lacuna/*/*.h lacuna/*/*.cuh)
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} lacuna/*.h lacuna/*.cuh)
 foreach(header ${headers})
   file(STRINGS ${header} for_tests REGEX "#include.*(gtest/|gmock/|testing\\.h)")
   if(NOT for_tests AND NOT header MATCHES "test")

@@ -5,7 +5,7 @@ add_custom_target(tests)  # all that ctest runs
 # One program a folder: <folder>_test, and <folder>_cuda_test for what needs a GPU (label "gpu").
 # lacuna_add_tests(<folder> [libraries beyond lacuna...])
 function(lacuna_add_tests folder)
-  file(GLOB tests CONFIGURE_DEPENDS lacuna/${folder}/*_test.cpp)
+  file(GLOB_RECURSE tests CONFIGURE_DEPENDS lacuna/${folder}/*_test.cpp)
   set(cuda_tests ${tests})
   list(FILTER tests EXCLUDE REGEX "_cuda_test\\.cpp$")
   list(FILTER cuda_tests INCLUDE REGEX "_cuda_test\\.cpp$")

@@ -1,9 +1,9 @@
-# liblacuna_torch.so: lacuna/nn and lacuna/train on libtorch, without Python.h, used by the program and by Python alike.
+# liblacuna_torch.so: lacuna/torch, nn, train and measure on libtorch, without Python.h, used by the program and by Python alike.
 set(LACUNA_HAVE_TORCH OFF)
-set(torch_folders nn train)
+set(torch_folders torch nn train measure)
 set(torch_sources)
 foreach(folder ${torch_folders})
-  file(GLOB sources CONFIGURE_DEPENDS lacuna/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS lacuna/${folder}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cpp$")
   list(APPEND torch_sources ${sources})
 endforeach()
@@ -19,7 +19,7 @@ if(NOT LACUNA_TORCH STREQUAL "OFF")
     message(FATAL_ERROR "LACUNA_TORCH=ON, but ${LacunaTorch_REASON}; `make build` installs torch into the checkout, "
                         "-DLACUNA_PYTHON=... names a Python that has it, -DLACUNA_TORCH=OFF builds without it")
   else()
-    message(STATUS "no torch (${LacunaTorch_REASON}): nn and train are left out")
+    message(STATUS "no torch (${LacunaTorch_REASON}): what needs it is left out")
   endif()
 endif()
 if(LACUNA_HAVE_TORCH AND torch_sources)
@@ -29,10 +29,6 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   # torch's libraries export copies of std::filesystem (that of torch 2.11 crashes in remove_all()), and the loader takes
   # the first it meets: libstdc++ comes before them, here and in every program that links this.
   target_link_options(lacuna_torch BEFORE PUBLIC LINKER:--push-state,--no-as-needed -lstdc++ LINKER:--pop-state)
-  if(torch_sources MATCHES "/lacuna/train/")  # reads the configuration of a run
-    find_package(yaml-cpp REQUIRED)
-    target_link_libraries(lacuna_torch PUBLIC yaml-cpp)
-  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     # False alarms in torch::autograd::Function.
     target_compile_options(lacuna_torch PRIVATE -Wno-array-bounds)

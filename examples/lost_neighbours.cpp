@@ -5,9 +5,9 @@
 //   score   Linear(h of the wild type - h of the sample)
 #include <ATen/ATen.h>
 
+#include "lacuna/core/text/settings.h"
 #include "lacuna/nn/layers.h"
 #include "lacuna/nn/model.h"
-#include "lacuna/nn/settings.h"
 
 namespace lacuna {
 namespace {

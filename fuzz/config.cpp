@@ -1,25 +1,15 @@
-// The config of a run. Models bring their own settings, and torch; here is one that brings neither.
-#include "lacuna/train/config.h"
+// The config of a run, with the settings of a model that is only a name here.
+#include "lacuna/run/config.h"
 
 #include "fuzz/fuzz.h"
-#include "lacuna/nn/model_settings.h"
-#include "lacuna/nn/settings.h"
-#include "lacuna/train/config_difference.h"
-
-namespace lacuna {
-
-std::vector<std::string> model_names() { return {"mlp"}; }
-const char* model_defaults(const std::string& name) {
-  if (name != "mlp") throw Error("there is no model '{}'", name);
-  return "name: mlp\nwidth: 64\ndropout: 0.1\nfeatures: [a, b]\n";
-}
-void complete_model(YAML::Node settings) {
-  complete(settings, model_defaults(Settings(settings, "model").text("name")), "model");
-}
-
-}  // namespace lacuna
+#include "lacuna/run/model_settings.h"
 
 using namespace lacuna;
+
+static const bool known = [] {
+  add_model_settings("mlp", "name: mlp\nwidth: 64\ndropout: 0.1\nfeatures: [a, b]\n");
+  return true;
+}();
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const fuzz::MemoryFile file;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.h"
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 
 namespace lacuna::fuzz {
 

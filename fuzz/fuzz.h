@@ -27,8 +27,8 @@
 
 #include "lacuna/core/array.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/file.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna::fuzz {
 

@@ -1,6 +1,6 @@
 // A compressed table.
 #include "fuzz/fuzz.h"
-#include "lacuna/screen/table.h"
+#include "lacuna/screen/import/table.h"
 
 using namespace lacuna;
 

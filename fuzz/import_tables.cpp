@@ -1,7 +1,7 @@
 // A screen from tables, one of which is the input: the first byte says which, and how what is odd
 // in it is taken.
 #include "fuzz/fuzz.h"
-#include "lacuna/screen/import_screen.h"
+#include "lacuna/screen/import/import_screen.h"
 
 using namespace lacuna;
 

@@ -1,5 +1,5 @@
 // JSON text, and the seals of text files. What is sealed is intact, and not when a byte changes.
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 
 #include "fuzz/fuzz.h"
 #include "lacuna/core/seal.h"

@@ -1,5 +1,5 @@
 // One record of an LMDB of JSON records, plain or compressed.
-#include "lacuna/screen/json_record.h"
+#include "lacuna/screen/import/json_record.h"
 
 #include "fuzz/fuzz.h"
 

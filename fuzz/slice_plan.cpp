@@ -1,6 +1,6 @@
 // A graph laid out for a GPU, as the cache of a screen keeps it: behind the checksum. An even first
 // byte: the others are changes of a right one; else they are the plan.
-#include "lacuna/ops/slice_plan.h"
+#include "lacuna/ops/slab/slab_plan.h"
 
 #include <cstring>
 

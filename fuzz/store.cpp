@@ -1,9 +1,9 @@
 // A store of masks with one damaged file (damaged.h): its manifest, the checksums of its pages, and
 // the check that stands before LMDB. LMDB itself meets damaged pages only in a child.
 #include "fuzz/damaged.h"
-#include "lacuna/load/prepare_masks.h"
-#include "lacuna/load/store_pages.h"
-#include "lacuna/load/verify_masks.h"
+#include "lacuna/masks/prepare_masks.h"
+#include "lacuna/masks/store_pages.h"
+#include "lacuna/masks/verify_masks.h"
 #include "lacuna/screen/testing.h"
 
 using namespace lacuna;

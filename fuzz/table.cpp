@@ -1,5 +1,5 @@
 // A table; the first byte says what stands between its cells. Compressed ones are targets of gz.
-#include "lacuna/screen/table.h"
+#include "lacuna/screen/import/table.h"
 
 #include "fuzz/fuzz.h"
 

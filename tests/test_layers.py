@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ORDER = "core store graph ops screen recording load plan nn train report".split()
+ORDER = "core store graph ops screen recording masks load ladder plan run report torch nn train measure".split()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 

@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "cli/torch_commands.h"
-#include "lacuna/nn/model_settings.h"
-#include "lacuna/train/config.h"
+#include "lacuna/run/config.h"
+#include "lacuna/run/model_settings.h"
 
 namespace lacuna::cli {
 namespace {

@@ -13,10 +13,10 @@
 #include "cli/torch_calls.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/json.h"
 #include "lacuna/core/median.h"
-#include "lacuna/core/stop.h"
-#include "lacuna/train/criteria.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/json.h"
+#include "lacuna/measure/criteria.h"
 
 namespace lacuna::cli {
 namespace {

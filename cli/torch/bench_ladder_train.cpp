@@ -6,8 +6,8 @@
 
 #include "cli/bench.h"
 #include "cli/torch/owned_settings.h"
-#include "lacuna/core/text.h"
-#include "lacuna/train/measure_rungs.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/measure/measure_rungs.h"
 
 namespace lacuna::cli {
 namespace {

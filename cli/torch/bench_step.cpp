@@ -9,8 +9,8 @@
 #include "cli/torch/owned_settings.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/median.h"
-#include "lacuna/train/config.h"
-#include "lacuna/train/measure_step.h"
+#include "lacuna/measure/measure_step.h"
+#include "lacuna/run/config.h"
 
 namespace lacuna::cli {
 namespace {

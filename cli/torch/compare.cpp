@@ -11,9 +11,9 @@
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
-#include "lacuna/train/compare.h"
-#include "lacuna/train/evaluation_file.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/run/compare/compare.h"
+#include "lacuna/run/evaluation/evaluation_file.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna::cli {

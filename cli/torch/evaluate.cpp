@@ -5,9 +5,9 @@
 #include "cli/terminal.h"
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/run/evaluation/evaluation_words.h"
 #include "lacuna/train/evaluate_run.h"
-#include "lacuna/train/evaluation_words.h"
 
 namespace lacuna::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/seal.h"
-#include "lacuna/train/profile.h"
+#include "lacuna/measure/profile.h"
 
 namespace lacuna::cli {
 namespace {

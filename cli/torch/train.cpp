@@ -8,8 +8,8 @@
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
-#include "lacuna/train/evaluation_file.h"
-#include "lacuna/train/evaluation_words.h"
+#include "lacuna/run/evaluation/evaluation_file.h"
+#include "lacuna/run/evaluation/evaluation_words.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna::cli {

@@ -9,7 +9,7 @@
 #include "cli/torch_calls.h"
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 #if LACUNA_HAVE_TORCH
 extern const char* const all_settings_text;  // made by cli/settings_text

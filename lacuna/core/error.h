@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include "lacuna/core/printable.h"
+#include "lacuna/core/text/printable.h"
 
 namespace lacuna {
 

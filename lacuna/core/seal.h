@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 
 namespace lacuna {
 

@@ -14,9 +14,9 @@
 #include <string>
 #include <string_view>
 
-#include "lacuna/core/cgroup.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/cgroup.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

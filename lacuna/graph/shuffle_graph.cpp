@@ -9,7 +9,7 @@
 
 #include "lacuna/core/hash.h"
 #include "lacuna/core/random.h"
-#include "lacuna/core/threads.h"
+#include "lacuna/core/system/threads.h"
 
 namespace lacuna {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "lacuna/core/hash.h"
-#include "lacuna/core/memory.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/system/memory.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
 

@@ -1,6 +1,6 @@
 #include "lacuna/load/loader.h"
 
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 
 namespace lacuna {
 

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "lacuna/load/loader.h"
-#include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/screen_batch.h"
 
 namespace lacuna {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {

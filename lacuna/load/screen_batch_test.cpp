@@ -1,4 +1,4 @@
-#include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/screen_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
-#include "lacuna/ops/graph_plan.h"
-#include "lacuna/ops/masks.h"
+#include "lacuna/graph/graph_plan.h"
+#include "lacuna/ops/masks/masks.h"
 
 namespace lacuna {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lacuna/graph/hetero_graph.h"
-#include "lacuna/ops/bipartite.h"
+#include "lacuna/ops/bipartite/bipartite.h"
 #include "lacuna/screen/plan_cache.h"
 
 namespace lacuna {

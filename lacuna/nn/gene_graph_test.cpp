@@ -11,7 +11,7 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/nn/model.h"
-#include "lacuna/ops/plain_masks.h"
+#include "lacuna/ops/masks/plain_masks.h"
 
 namespace lacuna {
 namespace {

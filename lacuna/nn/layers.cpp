@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
-#include "lacuna/nn/norm_gelu.h"
-#include "lacuna/nn/stop_point.h"
+#include "lacuna/torch/norm_gelu.h"
+#include "lacuna/torch/stop_point.h"
 
 namespace lacuna {
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
-#include "lacuna/nn/recompute.h"
+#include "lacuna/torch/recompute.h"
 
 namespace lacuna {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "lacuna/nn/gene_graph.h"
-#include "lacuna/nn/model_settings.h"
+#include "lacuna/run/model_settings.h"
 
 namespace lacuna {
 

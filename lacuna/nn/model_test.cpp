@@ -12,8 +12,8 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
-#include "lacuna/nn/recompute.h"
-#include "lacuna/ops/masks.h"
+#include "lacuna/ops/masks/masks.h"
+#include "lacuna/torch/recompute.h"
 
 namespace lacuna {
 namespace {

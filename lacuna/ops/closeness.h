@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "lacuna/ops/random_graph.h"
+#include "lacuna/ops/testing.h"
 
 namespace lacuna::testing {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/plan/machine.h"
 
 namespace lacuna {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/memory.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/plan/ladder_words.h"
 
 namespace lacuna {

@@ -23,9 +23,9 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/load/rung.h"
+#include "lacuna/ladder/rung.h"
+#include "lacuna/masks/mask_sizes.h"
 #include "lacuna/plan/machine.h"
-#include "lacuna/plan/mask_sizes.h"
 #include "lacuna/plan/step_costs.h"
 
 namespace lacuna {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "lacuna/core/testing.h"
-#include "lacuna/load/mask_store.h"
+#include "lacuna/masks/mask_store.h"
 #include "lacuna/plan/ladder_words.h"
 #include "lacuna/store/lmdb.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna {
 namespace {

@@ -18,11 +18,11 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
-#include "lacuna/core/memory.h"
 #include "lacuna/core/random.h"
-#include "lacuna/core/text.h"
-#include "lacuna/core/threads.h"
-#include "lacuna/ops/scratch.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/system/scratch.h"
+#include "lacuna/core/system/threads.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 #include "lacuna/store/directory.h"
 
 namespace lacuna {

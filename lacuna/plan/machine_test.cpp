@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
-#include "lacuna/core/file_size_limit.h"
-#include "lacuna/core/memory.h"
+#include "lacuna/core/system/file_size_limit.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/core/testing.h"
-#include "lacuna/core/threads.h"
 
 namespace lacuna {
 namespace {

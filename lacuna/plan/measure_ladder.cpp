@@ -8,12 +8,12 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
-#include "lacuna/core/memory.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/ladder/rung_source.h"
+#include "lacuna/ladder/temporary_store.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/rung_source.h"
-#include "lacuna/load/temporary_store.h"
-#include "lacuna/ops/plain_masks.h"
+#include "lacuna/ops/masks/plain_masks.h"
 #include "lacuna/plan/ladder_plan.h"
 
 namespace lacuna {

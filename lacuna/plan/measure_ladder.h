@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/load/rung.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/ladder/rung.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/screen/screen.h"
 

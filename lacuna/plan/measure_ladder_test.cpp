@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "lacuna/core/stop.h"
-#include "lacuna/load/screen_batch.h"
-#include "lacuna/load/testing.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/masks/testing.h"
+#include "lacuna/screen/screen_batch.h"
 
 namespace lacuna {
 namespace {

@@ -15,11 +15,11 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
 #include "lacuna/core/random.h"
-#include "lacuna/core/threads.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/mask_store.h"
-#include "lacuna/load/screen_batch.h"
-#include "lacuna/ops/masks.h"
+#include "lacuna/masks/mask_store.h"
+#include "lacuna/ops/masks/masks.h"
+#include "lacuna/screen/screen_batch.h"
 #include "lacuna/store/lmdb.h"
 
 namespace lacuna {

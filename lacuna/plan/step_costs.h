@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "lacuna/ops/mask_form.h"
-#include "lacuna/plan/mask_sizes.h"
+#include "lacuna/masks/mask_sizes.h"
+#include "lacuna/ops/masks/mask_form.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "lacuna/core/system/threads.h"
 #include "lacuna/core/testing.h"
-#include "lacuna/core/threads.h"
 #include "lacuna/screen/testing.h"
 
 namespace lacuna {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/svg.h"
 

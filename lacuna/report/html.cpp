@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna::report {
 

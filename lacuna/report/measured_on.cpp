@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna::report {
 namespace {

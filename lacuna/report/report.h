@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/file.h"
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/core/system/progress.h"
 
 namespace lacuna {
 

@@ -7,7 +7,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/seal.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/store/npy.h"
 
 namespace lacuna::report {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 #include "lacuna/report/run_files.h"
 
 namespace lacuna::report {

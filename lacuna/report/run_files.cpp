@@ -10,7 +10,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/seal.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/measured_on.h"
 #include "lacuna/report/run_contents.h"
 

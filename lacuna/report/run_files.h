@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/store/file_set.h"
 #include "lacuna/store/fingerprint.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/measured_on.h"
 
 namespace lacuna::report {

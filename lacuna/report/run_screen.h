@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/report/charts.h"
 #include "lacuna/report/run_files.h"
 #include "lacuna/screen/screen.h"

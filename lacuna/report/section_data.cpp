@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/charts.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/sections.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/charts.h"
 #include "lacuna/report/errors_by_gene.h"
 #include "lacuna/report/html.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/text.h"
-#include "lacuna/load/rung.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/ladder/rung.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/measured_on.h"
 #include "lacuna/report/page.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/measured_on.h"
 #include "lacuna/report/row_charts.h"

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "lacuna/core/median.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"

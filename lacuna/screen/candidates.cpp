@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "lacuna/core/csv.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/nearest.h"
-#include "lacuna/screen/table.h"
+#include "lacuna/core/text/csv.h"
+#include "lacuna/core/text/nearest.h"
+#include "lacuna/screen/import/table.h"
 
 namespace lacuna {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 #include "lacuna/graph/names.h"
 
 namespace lacuna {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "lacuna/core/csv.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/core/text/csv.h"
 
 namespace lacuna {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
-#include "lacuna/core/threads.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/graph/csr.h"
 
 namespace lacuna {

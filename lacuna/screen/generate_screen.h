@@ -31,7 +31,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/screen/screen.h"
 

@@ -1,4 +1,4 @@
-// The slice plan of a graph (lacuna/ops/slice_plan.h), kept beside the screen: it takes seconds to
+// The slab plan of a graph (ops/slab/slab_plan.h), kept beside the screen: it takes seconds to
 // make and milliseconds to read.
 //
 //   const CachedPlan plan = cached_plan(screen, capacity);
@@ -18,9 +18,9 @@
 #include <cstdint>
 #include <string>
 
-#include "lacuna/core/file.h"
-#include "lacuna/ops/graph_plan.h"
-#include "lacuna/ops/slice_plan.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/graph/graph_plan.h"
+#include "lacuna/ops/slab/slab_plan.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -11,7 +11,7 @@
 
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/shuffle_graph.h"
-#include "lacuna/ops/random_graph.h"
+#include "lacuna/ops/testing.h"
 #include "lacuna/screen/subset.h"
 #include "lacuna/screen/testing.h"
 

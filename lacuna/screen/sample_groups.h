@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -9,7 +9,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/graph/removal.h"
 
 namespace lacuna {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/store/directory.h"
 #include "lacuna/store/fingerprint.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/graph/hetero_graph.h"
 #include "lacuna/screen/samples.h"
 #include "lacuna/store/directory.h"

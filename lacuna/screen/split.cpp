@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/json.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/text/json.h"
 #include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 
 namespace lacuna {
 namespace {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
-#include "lacuna/core/json.h"
-#include "lacuna/core/progress.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/core/text/json.h"
 #include "lacuna/store/directory_format.h"
 #include "lacuna/store/directory_lock.h"
 #include "lacuna/store/manifest.h"

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

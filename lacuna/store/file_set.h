@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
-#include "lacuna/core/json.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/core/text/json.h"
 #include "lacuna/store/directory_lock.h"
 
 namespace lacuna {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/store/lmdb_records.h"
 
 namespace lacuna {

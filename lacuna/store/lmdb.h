@@ -26,8 +26,8 @@
 #include <string>
 #include <string_view>
 
-#include "lacuna/core/file.h"
-#include "lacuna/core/mapped_fault.h"
+#include "lacuna/core/system/file.h"
+#include "lacuna/core/system/mapped_fault.h"
 
 struct MDB_env;  // forward-declared: this header does not pull in lmdb.h
 struct MDB_txn;

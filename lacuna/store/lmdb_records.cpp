@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/store/lmdb.h"
 #include "lacuna/store/lmdb_child.h"
 

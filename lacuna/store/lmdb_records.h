@@ -19,7 +19,7 @@
 #include <span>
 #include <string_view>
 
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

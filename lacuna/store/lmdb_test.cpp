@@ -10,8 +10,8 @@
 #include <map>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/file_size_limit.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/system/file_size_limit.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {

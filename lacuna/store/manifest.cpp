@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "lacuna/core/json.h"
 #include "lacuna/core/seal.h"
+#include "lacuna/core/text/json.h"
 
 namespace lacuna {
 

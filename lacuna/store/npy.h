@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

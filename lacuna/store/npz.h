@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

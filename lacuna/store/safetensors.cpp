@@ -7,7 +7,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 
 namespace lacuna {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "lacuna/core/array.h"
-#include "lacuna/core/file.h"
 #include "lacuna/core/seal.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/memory.h"
-#include "lacuna/core/text.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/step.h"

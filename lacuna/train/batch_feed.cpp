@@ -11,7 +11,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
-#include "lacuna/core/threads.h"
+#include "lacuna/core/system/threads.h"
 
 namespace lacuna {
 namespace {

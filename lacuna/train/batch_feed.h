@@ -11,10 +11,10 @@
 #include <optional>
 #include <vector>
 
+#include "lacuna/ladder/rung_source.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/rung_source.h"
 #include "lacuna/nn/gene_graph.h"
-#include "lacuna/train/labels.h"
+#include "lacuna/run/labels.h"
 
 namespace lacuna {
 

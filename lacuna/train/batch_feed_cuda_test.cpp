@@ -5,7 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
-#include "lacuna/load/testing.h"
+#include "lacuna/masks/testing.h"
 #include "lacuna/train/batch_feed.h"
 
 namespace lacuna {

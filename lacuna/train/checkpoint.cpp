@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/json.h"
+#include "lacuna/core/text/json.h"
 #include "lacuna/train/optimiser.h"
 
 namespace lacuna {

@@ -12,9 +12,9 @@
 
 #include "lacuna/load/loader.h"
 #include "lacuna/nn/model.h"
+#include "lacuna/run/labels.h"
 #include "lacuna/store/fingerprint.h"
 #include "lacuna/store/safetensors.h"
-#include "lacuna/train/labels.h"
 
 namespace lacuna {
 

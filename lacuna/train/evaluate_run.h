@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "lacuna/train/evaluation.h"
-#include "lacuna/train/run.h"
+#include "lacuna/run/evaluation/evaluation.h"
+#include "lacuna/run/run.h"
 #include "lacuna/train/session.h"
 #include "lacuna/train/trainer.h"
 

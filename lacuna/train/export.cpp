@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/screen_batch.h"
+#include "lacuna/screen/screen_batch.h"
 #include "lacuna/store/npz.h"
 #include "lacuna/train/session.h"
 

@@ -10,8 +10,8 @@
 #include <functional>
 #include <string>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/train/run.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/run/run.h"
 
 namespace lacuna {
 

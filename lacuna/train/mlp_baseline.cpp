@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/run/schedule.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/predictor.h"
-#include "lacuna/train/schedule.h"
 #include "lacuna/train/step.h"
 #include "lacuna/train/training_feed.h"
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "lacuna/train/config.h"
+#include "lacuna/run/config.h"
 
 namespace lacuna {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/nearest.h"
-#include "lacuna/train/predict_candidates.h"
-#include "lacuna/train/prediction_file.h"
+#include "lacuna/core/text/nearest.h"
+#include "lacuna/run/predict_candidates.h"
+#include "lacuna/run/prediction_file.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/session.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/train/run.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/run/run.h"
 
 namespace lacuna {
 

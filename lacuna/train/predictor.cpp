@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/ladder/rung_source.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/load/rung_source.h"
 #include "lacuna/train/batch_feed.h"
 
 namespace lacuna {

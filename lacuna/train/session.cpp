@@ -10,11 +10,11 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
-#include "lacuna/load/screen_batch.h"
 #include "lacuna/screen/plan_cache.h"
+#include "lacuna/screen/screen_batch.h"
 #include "lacuna/train/checkpoint.h"
 #if LACUNA_HAVE_CUDA
-#include "lacuna/ops/shared_memory_cuda.h"
+#include "lacuna/ops/cuda/shared_memory_cuda.h"
 #endif
 
 namespace lacuna {

@@ -6,14 +6,14 @@
 #include <memory>
 #include <string>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/load/rung_source.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/ladder/rung_source.h"
 #include "lacuna/nn/model.h"
+#include "lacuna/run/config.h"
+#include "lacuna/run/labels.h"
+#include "lacuna/run/run.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/store/safetensors.h"
-#include "lacuna/train/config.h"
-#include "lacuna/train/labels.h"
-#include "lacuna/train/run.h"
 
 namespace lacuna {
 

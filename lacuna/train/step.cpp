@@ -14,7 +14,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/scope.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 
 namespace lacuna {
 namespace {

@@ -12,8 +12,8 @@
 #include <memory>
 
 #include "lacuna/nn/model.h"
+#include "lacuna/run/config.h"
 #include "lacuna/train/batch_feed.h"
-#include "lacuna/train/config.h"
 #include "lacuna/train/optimiser.h"
 
 namespace lacuna {

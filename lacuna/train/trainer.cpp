@@ -11,28 +11,28 @@
 #include <optional>
 #include <utility>
 
-#include "lacuna/core/clock.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/printable.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/core/seal.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/clock.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/printable.h"
+#include "lacuna/run/compare/config_difference.h"
+#include "lacuna/run/evaluation/validation.h"
+#include "lacuna/run/kept_split.h"
+#include "lacuna/run/run.h"
+#include "lacuna/run/schedule.h"
+#include "lacuna/run/tensorboard.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/bad_batch.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/checkpoint.h"
-#include "lacuna/train/config_difference.h"
 #include "lacuna/train/evaluate_run.h"
-#include "lacuna/train/kept_split.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/predictor.h"
-#include "lacuna/train/run.h"
-#include "lacuna/train/schedule.h"
 #include "lacuna/train/session.h"
 #include "lacuna/train/step.h"
-#include "lacuna/train/tensorboard.h"
 #include "lacuna/train/training_feed.h"
-#include "lacuna/train/validation.h"
 
 namespace lacuna {
 namespace {

@@ -9,9 +9,9 @@
 #include <limits>
 #include <string>
 
-#include "lacuna/core/progress.h"
-#include "lacuna/train/config.h"
-#include "lacuna/train/metrics.h"
+#include "lacuna/core/system/progress.h"
+#include "lacuna/run/config.h"
+#include "lacuna/run/evaluation/metrics.h"
 
 namespace lacuna {
 

@@ -8,11 +8,11 @@
 #include <sstream>
 
 #include "lacuna/core/random.h"
-#include "lacuna/core/stop.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/run/run.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/checkpoint.h"
-#include "lacuna/train/run.h"
 
 namespace lacuna {
 namespace {

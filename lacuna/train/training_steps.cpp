@@ -4,7 +4,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
-#include "lacuna/train/schedule.h"
+#include "lacuna/run/schedule.h"
 
 namespace lacuna {
 

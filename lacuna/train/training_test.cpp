@@ -8,14 +8,12 @@
 #include <set>
 
 #include "lacuna/core/random.h"
-#include "lacuna/core/scope.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/nn/model.h"
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/optimiser.h"
-#include "lacuna/train/profile.h"
 #include "lacuna/train/session.h"
 #include "lacuna/train/step.h"
 #include "lacuna/train/trainer.h"
@@ -349,30 +347,6 @@ TEST(Train, WhatWentWrongFirstIsTold) {
   EXPECT_ERROR(
       train(short_training(folder, "{name: mlp, width: 4}"), {.out = folder / "run"}, listener),
       "the first thing that went wrong");
-}
-
-struct Thinker : Model {
-  Thinker(const YAML::Node&, const GeneGraph&, int64_t labels)
-      : score(register_parameter("score", at::zeros({labels}))) {}
-  at::Tensor forward(const ModelInput& input) override {
-    const Scope scope("thinking");
-    return score.expand({input.batch(), -1});
-  }
-  std::map<std::string, at::Tensor> embeddings(const ModelInput&) override { return {}; }
-  at::Tensor score;
-};
-const bool thinker = add_model<Thinker>("thinker", "name: thinker\n");
-
-TEST(Profile, AScopeOfAnyNameIsPartOfTheRest) {
-  ASSERT_TRUE(thinker);
-  const TemporaryDirectory folder;
-  const StepProfile profile =
-      profile_step(short_training(folder, "{name: thinker}"), 2, [](const std::string&) {});
-  const auto other = std::ranges::find(profile.cpu, "other", &ProfileCategory::name);
-  ASSERT_NE(other, profile.cpu.end());
-  EXPECT_GT(other->ms, 0);
-  EXPECT_EQ(std::ranges::find(profile.cpu, "thinking", &ProfileCategory::name), profile.cpu.end());
-  EXPECT_EQ(profile.trace.dump().find("thinking"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,10 @@
+#include "lacuna/core/system/progress.h"
+
+namespace lacuna {
+
+Progress& Progress::none() {
+  static Progress silent;
+  return silent;
+}
+
+}  // namespace lacuna

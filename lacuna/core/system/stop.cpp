@@ -1,0 +1,41 @@
+#include "lacuna/core/system/stop.h"
+
+namespace lacuna {
+namespace {
+
+std::atomic<int> holders = 0;  // of Unstoppable
+
+}  // namespace
+
+namespace stop_detail {
+
+// 1: somebody has asked. More: a test's, which counts down to it.
+std::atomic<int64_t> state = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may only touch such");
+
+bool is_due() noexcept {
+  if (holders.load(std::memory_order_relaxed) > 0) return false;
+  int64_t now = state.load(std::memory_order_relaxed);
+  while (now > 1)
+    if (state.compare_exchange_weak(now, now - 1)) return now == 2;
+  return now == 1;
+}
+
+}  // namespace stop_detail
+
+void ask_to_stop() noexcept { stop_detail::state = 1; }
+
+Unstoppable::Unstoppable() noexcept { ++holders; }
+Unstoppable::~Unstoppable() { --holders; }
+
+StopAfter::StopAfter(uint64_t looks) noexcept : all_(looks) {
+  stop_detail::state = int64_t(looks) + 1;
+}
+StopAfter::~StopAfter() { stop_detail::state = 0; }
+
+bool StopAfter::has_asked() const noexcept { return stop_detail::state == 1; }
+uint64_t StopAfter::looks() const noexcept {
+  return all_ - uint64_t(stop_detail::state.load() - 1);
+}
+
+}  // namespace lacuna

@@ -1,0 +1,208 @@
+#include "lacuna/ladder/rung_source.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/memory.h"
+#include "lacuna/core/system/threads.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/masks/mask_store.h"
+#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/store/fingerprint.h"
+
+namespace lacuna {
+
+struct RungMasks::State {
+  Rung rung = Rung::kernel;
+  MaskForm form = MaskForm::u8;      // of what is stored or held
+  std::optional<MaskLayout> layout;  // u8
+  std::optional<MaskTable> table;    // worker
+  std::optional<MaskStore> store;    // disk
+  Scratch<std::byte> held;           // ram: [samples, record_bytes]
+  uint64_t samples = 0, record_bytes = 0;
+  Scratch<uint8_t> wild_type;  // [stride]
+
+  bool is_held() const { return samples > 0; }
+  // Batches have a buffer of their own, which is filled from what is stored.
+  bool expands() const { return (store || is_held()) && form != MaskForm::u8; }
+  std::span<const std::byte> record(uint64_t sample) const {
+    if (store) return store->record(sample);
+    return {held.get() + sample * record_bytes, record_bytes};
+  }
+};
+
+namespace {
+
+constexpr double kMargin = 1.2;  // of free memory, over what is needed: batches come on top
+
+MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungOptions& options) {
+  const MaskForm form = form_of(options.rung);
+  if (options.store.empty())
+    throw Error("rung {} needs a store (key `store`); `{}` makes one", name(options.rung),
+                prepare_command(screen, form, "STORE"));
+  if (!fs::exists(options.store))
+    throw Error("there is no store {}; `{}` makes it", options.store.string(),
+                prepare_command(screen, form, options.store));
+  if (!fingerprint_of(graph).differing_parts(fingerprint_of(screen.graph())).empty())
+    throw Error(
+        "rung {} reads masks of the screen's own graph, but the model's has other edges; take rung "
+        "worker or kernel",
+        name(options.rung));
+  MaskStore store = MaskStore::open(options.store, screen);
+  if (store.form() != form)
+    throw Error("store {} is for rung {}, but the rung is {}; `{}` makes one",
+                options.store.string(), disk_rung(store.form()), name(options.rung),
+                prepare_command(screen, form, "STORE"));
+  if (store.view() != GeneReactionView::gene)
+    throw Error(
+        "store {} was made with view {} of gene-reaction edges, and rungs have view gene; `{} "
+        "--again` makes it anew",
+        options.store.string(), name(store.view()), prepare_command(screen, form, options.store));
+  return store;
+}
+
+}  // namespace
+
+// ---- what a rung reads
+RungMasks::RungMasks() : state_(std::make_shared<State>()) {}
+
+RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungOptions& options,
+                     Progress& progress) {
+  const auto state = std::make_shared<State>();
+  state_ = state;
+  state->rung = options.rung;
+  if (options.rung == Rung::kernel) return;
+  state->form = form_of(options.rung);
+  const RemovalRules rules(graph);
+  state->layout.emplace(rules, MaskForm::u8);
+  state->wild_type = Scratch<uint8_t>(state->layout->stride());
+  write_wild_type(*state->layout, state->wild_type.get());
+  if (options.rung == Rung::worker) state->table.emplace(rules, *state->layout);
+  if (is_stored(options.rung)) state->store.emplace(open_store(screen, graph, options));
+  if (options.rung != Rung::ram_u8 && options.rung != Rung::ram_bits) return;
+
+  // The masks of all of the screen's samples, so that a sample's number says where its record is.
+  const MaskEncoder encoder(rules, state->form);
+  state->samples = screen.samples().size();
+  state->record_bytes = encoder.record_bytes();
+  const uint64_t needed = state->samples * state->record_bytes;
+  give_back_freed_memory();
+  const uint64_t there = available_memory();
+  if (double(needed) * kMargin > double(there))
+    throw Error(
+        "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
+        "kernel needs none, and `lacuna plan {}` compares them all",
+        name(options.rung), kMargin, format_bytes(needed), with_commas(state->samples),
+        format_bytes(there), shell_word(screen.path().string()));
+  state->held = Scratch<std::byte>(needed);
+  constexpr uint64_t kBlock = 256;  // samples between two words of progress
+  progress.begin("making masks", state->samples, "samples");
+  for (uint64_t first = 0; first < state->samples; first += kBlock) {
+    const uint64_t count = std::min(kBlock, state->samples - first);
+    parallel_for(count, 0, [&](uint64_t i) {
+      std::vector<uint32_t> removed;
+      RemovedReader(screen.samples()).read(first + i, removed);
+      encoder.write(first + i, removed, state->held.get() + (first + i) * state->record_bytes);
+    });
+    progress.advance(first + count);
+  }
+  progress.end();
+}
+
+Rung RungMasks::rung() const { return state_->rung; }
+
+const MaskLayout& RungMasks::layout() const {
+  LACUNA_ASSERT(state_->layout);
+  return *state_->layout;
+}
+
+std::span<const uint8_t> RungMasks::wild_type() const {
+  return {state_->wild_type.get(), layout().stride()};
+}
+
+uint64_t RungMasks::held_bytes() const {
+  uint64_t bytes = state_->samples * state_->record_bytes;
+  if (state_->table) bytes += (state_->table->ptr.size() + state_->table->place.size()) * 4;
+  return bytes;
+}
+
+void RungMasks::check_samples(const Screen& screen, uint64_t first, uint64_t last) const {
+  if (!state_->store) return;
+  const MaskStore& store = *state_->store;
+  if (first >= store.begin() && last < store.end()) return;
+  MaskStoreContents enough;
+  enough.form = state_->form;
+  enough.begin = std::min(first, store.begin());
+  enough.end = std::max(last + 1, store.end());
+  throw Error(
+      "store {} holds samples {} to {}, but samples {} to {} are asked for; `{}{}` makes them",
+      store.path().string(), store.begin(), store.end() - 1, first, last,
+      prepare_command(screen, enough, store.path()), first < store.begin() ? " --again" : "");
+}
+
+// ---- batches
+uint64_t RungBatch::mask_bytes() const {
+  return records_.empty() ? 0 : records_.size() * masks_.layout().stride();
+}
+
+RungSource::RungSource(const Screen& screen, RungMasks masks, uint64_t batch,
+                       ScreenSourceOptions samples)
+    : source_(screen.samples(), screen.graph().genes().size(), std::move(samples)),
+      masks_(std::move(masks)),
+      batch_(batch) {
+  if (source_.size() == 0) return;
+  const auto [first, last] = source_.sample_range();
+  masks_.check_samples(screen, first, last);
+}
+
+void RungSource::fill(std::span<const uint64_t> places, RungBatch& out) const {
+  source_.fill(places, out.samples_);
+  out.records_.clear();
+  out.block_ = nullptr;
+  if (out.masks_.state_ != masks_.state_) {  // it comes from another source
+    out.arena_.reset();
+    out.buffer_ = {};
+    out.capacity_ = 0;
+    out.masks_ = masks_;
+  }
+  if (masks_.loads_masks()) fill_masks(out);
+}
+
+// The buffers of a batch, made when it meets its source for the first time.
+void RungSource::reserve(RungBatch& out) const {
+  const uint64_t capacity = std::max(batch_, out.size());
+  if (out.capacity_ >= capacity) return;
+  out.capacity_ = 0;
+  if (masks_.rung() == Rung::worker)
+    out.arena_ =
+        std::make_unique<MaskArena>(masks_.layout(), *masks_.state_->table, int64_t(capacity) + 1);
+  if (masks_.state_->expands())
+    out.buffer_ = Scratch<uint8_t>((capacity + 1) * masks_.layout().stride());
+  out.capacity_ = capacity;
+}
+
+void RungSource::fill_masks(RungBatch& out) const {
+  reserve(out);
+  const RungMasks::State& state = *masks_.state_;
+  const std::span<const uint64_t> samples = out.samples_.samples();
+  const uint64_t stride = state.layout->stride();
+  if (state.rung == Rung::worker) {
+    out.block_ = out.arena_->update({out.samples_.removed(), out.samples_.ptr()});
+  } else if (state.expands()) {
+    uint8_t* record = out.buffer_.get();
+    for (const uint64_t sample : samples) {
+      expand_masks(*state.layout, state.form, state.record(sample), record);
+      record += stride;
+    }
+    std::memcpy(record, state.wild_type.get(), stride);
+    out.block_ = out.buffer_.get();
+  }
+  for (uint64_t b = 0; b < out.size(); ++b)
+    out.records_.push_back(out.block_
+                               ? out.block_ + b * stride
+                               : reinterpret_cast<const uint8_t*>(state.record(samples[b]).data()));
+}
+
+}  // namespace lacuna

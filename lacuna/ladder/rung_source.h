@@ -1,0 +1,110 @@
+// Batches of a screen as the rungs give them: removed genes and labels on every rung, and on those
+// that load masks the u8 records of masks.h beside them, the same bits whatever the rung.
+//
+//   const RungMasks masks(screen, screen.graph(), {.rung = Rung::worker});
+//   const RungSource source(screen, masks, 28, {.selection = training});
+//   Loader loader(source, {.order = {.global_batch = 28}, .prefetch = masks.prefetch(2)});
+//
+// disk:u8 and ram:u8 hand out views of what is stored, without a copy. The other forms are expanded
+// into the batch's own buffer by the loader's thread (expand_masks(), one function for all). worker
+// keeps an arena in every batch that only undoes what its last samples removed. A batch that is
+// kept never changes: buffers are its own, and views keep the store open.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lacuna/core/system/progress.h"
+#include "lacuna/core/system/scratch.h"
+#include "lacuna/ladder/rung.h"
+#include "lacuna/ops/masks/masks.h"
+#include "lacuna/screen/screen.h"
+#include "lacuna/screen/screen_batch.h"
+
+namespace lacuna {
+
+struct RungOptions {
+  Rung rung = Rung::kernel;
+  fs::path store = {};  // of a disk rung
+};
+
+// What a rung reads masks from: an open store, masks in memory, or lists of what goes with each
+// gene. Made once; copies share it and are cheap.
+class RungMasks {
+ public:
+  RungMasks();  // kernel, which needs nothing
+  // graph: what the model computes on, the screen's own or another with its genes. Throws Error for
+  // a store that is not named, missing, stale, unfinished, or of another rung, a disk rung with a
+  // graph that is not the screen's, and a ram rung that does not fit into memory, with both
+  // numbers. progress: of filling memory.
+  RungMasks(const Screen& screen, const HeteroGraph& graph, const RungOptions& options,
+            Progress& progress = Progress::none());
+
+  Rung rung() const;
+  bool loads_masks() const { return lacuna::loads_masks(rung()); }
+  const MaskLayout& layout() const;            // of the u8 records; on all rungs but kernel
+  std::span<const uint8_t> wild_type() const;  // the record of nobody removed, [stride]
+  uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
+  // How many batches a loader of so many threads should make ahead: few where a batch holds masks.
+  uint64_t prefetch(int threads) const { return loads_masks() ? masks_ahead(threads) : 128; }
+  // Throws Error unless these samples of the screen are there (a store may hold fewer).
+  void check_samples(const Screen& screen, uint64_t first, uint64_t last) const;
+
+ private:
+  friend class RungSource;
+  friend class RungBatch;
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+class RungBatch {
+ public:
+  const ScreenBatch& samples() const { return samples_; }
+  uint64_t size() const { return samples_.size(); }  // B
+  // [B] where each sample's u8 record starts; empty on device and kernel.
+  std::span<const uint8_t* const> records() const { return records_; }
+  // The same records one after another, the wild type's behind them, [B + 1, stride]; null where
+  // records() are views of what is stored.
+  const uint8_t* block() const { return block_; }
+  uint64_t mask_bytes() const;  // of all records
+  // Of removed genes, ptr, labels and masks: what would be moved to a device.
+  uint64_t bytes() const { return samples_.bytes() + mask_bytes(); }
+
+ private:
+  friend class RungSource;
+
+  ScreenBatch samples_;
+  std::vector<const uint8_t*> records_;
+  const uint8_t* block_ = nullptr;
+  RungMasks masks_;                   // keeps what records_ point into
+  std::unique_ptr<MaskArena> arena_;  // worker
+  Scratch<uint8_t> buffer_;           // [capacity + 1, stride] of the rungs that expand
+  uint64_t capacity_ = 0;             // samples that fit
+};
+
+// A Source for Loader.
+class RungSource {
+ public:
+  using Batch = RungBatch;
+
+  // batch: samples in the largest. Throws Error as ScreenSource and check_samples() do.
+  RungSource(const Screen& screen, RungMasks masks, uint64_t batch,
+             ScreenSourceOptions samples = {});
+
+  uint64_t size() const { return source_.size(); }
+  void fill(std::span<const uint64_t> places, RungBatch& out) const;
+
+  const RungMasks& masks() const { return masks_; }
+
+ private:
+  void fill_masks(RungBatch& out) const;
+  void reserve(RungBatch& out) const;
+
+  ScreenSource source_;
+  RungMasks masks_;
+  uint64_t batch_;
+};
+
+}  // namespace lacuna

@@ -1,0 +1,78 @@
+#include "lacuna/masks/mask_sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/error.h"
+#include "lacuna/masks/mask_store.h"
+#include "lacuna/store/lmdb.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kMostLookedAt = 256;
+
+FormSize fixed_size(const MaskLayout& layout, MaskForm form) {
+  const uint64_t record = record_bytes(layout, form);
+  return {double(record), lmdb_bytes_per_value(sizeof(MaskHeader) + record)};
+}
+
+}  // namespace
+
+const FormSize& MaskSizes::of(MaskForm form) const {
+  switch (form) {
+    case MaskForm::u8:
+      return u8;
+    case MaskForm::bits:
+      return bits;
+    case MaskForm::bf16:
+      return bf16;
+    case MaskForm::positions:
+      return positions;
+  }
+  LACUNA_ASSERT(false);
+}
+
+uint64_t MaskSizes::index_bytes(uint64_t batch) const {
+  return uint64_t(std::llround(double(batch) * (4 * removed + 4 + 4 * double(labels)) + 4));
+}
+
+MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
+                        const MaskEncoder& positions) {
+  LACUNA_ASSERT(positions.form() == MaskForm::positions);
+  MaskSizes sizes;
+  sizes.u8 = fixed_size(positions.layout(), MaskForm::u8);
+  sizes.bits = fixed_size(positions.layout(), MaskForm::bits);
+  sizes.bf16 = fixed_size(positions.layout(), MaskForm::bf16);
+  sizes.table = sizeof(uint32_t) * (uint64_t(rules.gene_count()) + 1);
+  for (const MaskSection& section : rules.sections())
+    sizes.table += section.off.position.size() * sizeof(uint32_t);
+  sizes.labels = samples.label_count();
+  sizes.looked_at = std::min(samples.size(), kMostLookedAt);
+  const RemovedReader reader(samples);
+  std::vector<uint32_t> removed;
+  std::vector<std::byte> record;
+  for (uint64_t i = 0; i < sizes.looked_at; ++i) {
+    const uint64_t sample = i * samples.size() / sizes.looked_at;
+    reader.read(sample, removed);
+    record.clear();
+    positions.append(sample, removed, record);
+    sizes.removed += double(removed.size()) / double(sizes.looked_at);
+    sizes.positions.record += double(record.size()) / double(sizes.looked_at);
+    sizes.positions.stored +=
+        lmdb_bytes_per_value(sizeof(MaskHeader) + record.size()) / double(sizes.looked_at);
+  }
+  return sizes;
+}
+
+Json to_json(const MaskSizes& sizes) {
+  const auto form = [](const FormSize& size) -> Json {
+    return {{"record_bytes", size.record}, {"stored_bytes", size.stored}};
+  };
+  return {{"u8", form(sizes.u8)},       {"bits", form(sizes.bits)},
+          {"bf16", form(sizes.bf16)},   {"positions", form(sizes.positions)},
+          {"table_bytes", sizes.table}, {"removed_per_sample", sizes.removed},
+          {"labels", sizes.labels},     {"samples_looked_at", sizes.looked_at}};
+}
+
+}  // namespace lacuna

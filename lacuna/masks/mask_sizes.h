@@ -1,0 +1,39 @@
+// How large the masks of a screen are: a record in each form, and what it takes on disk.
+//
+// u8, bits and bf16 records of a graph all have the same size, which is exact. Records of positions
+// differ, so some samples of the screen are encoded and the mean is taken.
+#pragma once
+
+#include <cstdint>
+
+#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/screen/samples.h"
+#include "lacuna/store/directory.h"
+
+namespace lacuna {
+
+struct FormSize {
+  double record = 0;  // bytes
+  double stored = 0;  // bytes a sample of a store: with header, whole pages, and the tree's pages
+};
+
+struct MaskSizes {
+  FormSize u8, bits, bf16, positions;
+  uint64_t table = 0;      // bytes: the places of a record that go with each gene
+  double removed = 0;      // genes a sample removes, mean over those looked at
+  uint64_t labels = 0;     // a sample has
+  uint64_t looked_at = 0;  // samples
+
+  const FormSize& of(MaskForm form) const;
+  // What a batch is without masks: removed genes and ptr as i32, labels as f32.
+  uint64_t index_bytes(uint64_t batch) const;
+};
+
+// Looks at up to 256 samples of the screen, spread evenly. positions: an encoder for that form, of
+// the same rules. Throws Error for samples that remove what is not a gene.
+MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
+                        const MaskEncoder& positions);
+
+Json to_json(const MaskSizes& sizes);
+
+}  // namespace lacuna

@@ -1,0 +1,131 @@
+#include "lacuna/measure/measure_step.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <chrono>
+
+#include "lacuna/core/error.h"
+#include "lacuna/measure/peak_memory.h"
+#include "lacuna/train/checkpoint.h"
+#include "lacuna/train/optimiser.h"
+#include "lacuna/train/session.h"
+#include "lacuna/train/step.h"
+#include "lacuna/train/training_feed.h"
+
+namespace lacuna {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+DeviceBatch first_samples(const Session& session, uint64_t count) {
+  std::vector<uint32_t> chosen = session.samples(Part::train);
+  if (chosen.size() < count)
+    throw Error("a batch of {} samples needs more than the {} training samples of {}", count,
+                chosen.size(), session.screen.path().string());
+  chosen.resize(count);
+  const RungSource source(session.screen, session.masks, count, {.selection = std::move(chosen)});
+  Loader loader(source, {.order = {.global_batch = count}, .threads = 0});
+  FeedOptions options = training_feed(session);
+  options.batch = int64_t(count);
+  options.weights.reset();
+  BatchFeed feed(loader, session.labels, options);
+  DeviceBatch batch = clone(*feed.next());
+  batch.labels.sum().item<float>();  // waits: the feed's buffers end here
+  return batch;
+}
+
+std::vector<float> to_vector(const at::Tensor& tensor) {
+  const at::Tensor host = tensor.detach().cpu().to(at::kFloat).contiguous();
+  return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
+}
+
+void describe(const Session& session, const DeviceBatch& batch, StepMeasurement& result) {
+  const RemovedReader reader(session.screen.samples());
+  for (const uint64_t sample : batch.samples) {
+    result.removed.emplace_back();
+    reader.read(sample, result.removed.back());
+  }
+  result.labels = to_vector(batch.labels);
+  session.model->eval();
+  const at::NoGradGuard guard;
+  result.predicted = to_vector(session.model->forward(batch.input));
+  session.model->compute_in(std::nullopt);
+  result.predicted_in_f32 = to_vector(session.model->forward(batch.input));
+  if (session.config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
+}
+
+// memory: made before the session.
+void measure(Session& session, const StepCounts& counts, PeakMemory& memory,
+             StepMeasurement& result) {
+  memory.restart();
+  session.config.train.batch = int64_t(result.batch);
+  const DeviceBatch batch = first_samples(session, result.batch);
+  describe(session, batch, result);
+  session.model->train();
+  Optimiser optimiser(*session.model, session.config.train);
+  Stepper stepper(*session.model, optimiser, session.config.train);
+  for (uint64_t i = 0; i < counts.warm + counts.steps; ++i) {
+    const auto start = Clock::now();
+    stepper.run(batch, i, 0, /*is_last=*/true, 0, session.config.train.lr);
+    if (stepper.first_bad_step() >= 0)  // waits for the device
+      throw Error("the loss is not finite at step {}; try a smaller train.lr", i);
+    if (i >= counts.warm) result.ms.push_back(ms_since(start));
+  }
+  result.recorded = stepper.is_recorded();
+  result.peak_bytes = memory.bytes();
+}
+
+Safetensors weights_of(const Model& model) {
+  Safetensors contents;
+  for (const auto& parameter : model.named_parameters())
+    contents.arrays[parameter.key()] = to_array(parameter.value().detach().clone());
+  return contents;
+}
+
+}  // namespace
+
+std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const uint64_t> batches,
+                                           const StepCounts& counts, const fs::path& weights,
+                                           const std::function<void(const std::string&)>& note) {
+  PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
+  Session session = open_session(config, note);
+  const Safetensors start = weights_of(*session.model);
+  if (!weights.empty()) write_safetensors(weights, start);
+  std::vector<StepMeasurement> results;
+  for (const uint64_t batch : batches) {
+    StepMeasurement result;
+    result.batch = batch;
+    try {
+      load_weights(start, weights, *session.model);
+      measure(session, counts, memory, result);
+    } catch (const c10::OutOfMemoryError&) {
+      result = StepMeasurement();
+      result.batch = batch;
+      result.fits = false;
+    }
+    session.model->zero_grad();
+    if (!session.device().is_cpu()) at::getDeviceAllocator(session.device().type())->emptyCache();
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+Json to_json(const StepMeasurement& measurement) {
+  return {{"batch", measurement.batch},
+          {"fits", measurement.fits},
+          {"recorded", measurement.recorded},
+          {"ms", measurement.ms},
+          {"peak_bytes", measurement.peak_bytes},
+          {"removed", measurement.removed},
+          {"labels", measurement.labels},
+          {"predicted", measurement.predicted},
+          {"predicted_in_f32", measurement.predicted_in_f32}};
+}
+
+}  // namespace lacuna

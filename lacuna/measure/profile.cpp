@@ -1,0 +1,268 @@
+#include "lacuna/measure/profile.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
+#include "lacuna/core/seal.h"
+#include "lacuna/core/system/clock.h"
+#include "lacuna/core/system/threads.h"
+#include "lacuna/plan/machine.h"
+#include "lacuna/run/scope_timeline.h"
+#include "lacuna/train/auto_batch.h"
+#include "lacuna/train/session.h"
+#include "lacuna/train/training_steps.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kWarmSteps = 5;  // more than the stepper's own before it records
+// In the order of a step; idle comes last and takes what no scope owns.
+constexpr const char* kCategories[] = {"load",     "copy",      "masks",         "aggregation",
+                                       "mlp",      "merge",     "heads",         "other",
+                                       "backward", "optimiser", "communication", "logging"};
+
+// `forward`, and what a model names itself, are `other`.
+const char* category_of(const char* scope) {
+  if (!scope) return "idle";
+  for (const char* category : kCategories)
+    if (std::string_view(scope) == category) return category;
+  return "other";
+}
+
+// ---- the device's clock
+// Marks on the stream that the model runs on, read when all is done.
+class DeviceMarks {
+ public:
+  explicit DeviceMarks(at::Device device) : device_(device) {}
+
+  void add() {
+    events_.emplace_back(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
+    events_.back().record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  }
+  void clear() { events_.clear(); }
+  // Milliseconds since the first mark. Waits for the last.
+  std::vector<double> times() const {
+    std::vector<double> result;
+    events_.back().synchronize();
+    for (const c10::Event& event : events_) result.push_back(events_.front().elapsedTime(event));
+    return result;
+  }
+
+ private:
+  at::Device device_;
+  std::deque<c10::Event> events_;
+};
+
+// Work for the device that takes longer than the host takes to send a step.
+class Filler {
+ public:
+  Filler(at::Device device, double host_ms) {
+    matrix_ = at::zeros({4096, 4096}, at::TensorOptions(device).dtype(at::kFloat));
+    out_ = at::empty_like(matrix_);
+    at::mm_out(out_, matrix_, matrix_);
+    DeviceMarks marks(device);
+    marks.add();
+    at::mm_out(out_, matrix_, matrix_);
+    marks.add();
+    count_ = 1 + int(2 * host_ms / std::max(marks.times()[1], 0.01));
+  }
+  void send() {
+    for (int i = 0; i < count_; ++i) at::mm_out(out_, matrix_, matrix_);
+  }
+
+ private:
+  at::Tensor matrix_, out_;
+  int count_;
+};
+
+// ---- what is made of it
+std::map<std::string, double> by_category(const std::map<std::string, double>& by_owner) {
+  std::map<std::string, double> result;
+  for (const auto& [owner, ms] : by_owner)
+    result[category_of(owner.empty() ? nullptr : owner.c_str())] += ms;
+  return result;
+}
+
+// idle: what is left of the wall time.
+std::vector<ProfileCategory> categories(std::map<std::string, double> ms, uint64_t steps,
+                                        double wall_ms) {
+  std::vector<ProfileCategory> result;
+  double left = wall_ms;
+  for (const char* name : kCategories) {
+    const double a_step = ms[name] / double(steps);
+    result.push_back({name, a_step, a_step / wall_ms});
+    left -= a_step;
+  }
+  result.push_back({"idle", std::max(left, 0.0), std::max(left, 0.0) / wall_ms});
+  return result;
+}
+
+std::string largest_part(const StepProfile& profile) {
+  const bool has_gpu = !profile.gpu.empty();
+  const auto& side = has_gpu ? profile.gpu : profile.cpu;
+  const auto largest = std::max_element(
+      side.begin(), side.end(),
+      [](const ProfileCategory& a, const ProfileCategory& b) { return a.ms < b.ms; });
+  const char* place = has_gpu ? "On the GPU " : "";
+  const std::string what =
+      largest->name == "idle"
+          ? std::string(has_gpu ? "waiting for the CPU" : "time outside of all parts")
+          : largest->name;
+  std::string sentence =
+      fmt::format("{}{} takes the most: {:.2f} of {:.2f} ms a step ({:.0f}%).", place, what,
+                  largest->ms, profile.wall_ms, 100 * largest->share);
+  sentence[0] = char(std::toupper(sentence[0]));
+  return sentence;
+}
+
+// One track of a Chrome trace: a block for each stretch of time that somebody owns.
+void add_track(Json& events, int number, const char* name,
+               std::span<const ScopeTimeline::Border> borders, std::span<const double> times) {
+  events.push_back({{"name", "thread_name"},
+                    {"ph", "M"},
+                    {"pid", 1},
+                    {"tid", number},
+                    {"args", {{"name", name}}}});
+  for (size_t i = 0; i + 1 < borders.size(); ++i) {
+    if (!borders[i].owner) continue;
+    events.push_back({{"name", category_of(borders[i].owner)},
+                      {"cat", name},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", number},
+                      {"ts", times[i] * 1000},
+                      {"dur", (times[i + 1] - times[i]) * 1000}});
+  }
+}
+
+// The device's busy time by owner, in steps that find their work ready.
+std::map<std::string, double> device_times(TrainingSteps& run, at::Device device, uint64_t steps,
+                                           double host_ms) {
+  Filler filler(device, host_ms);
+  std::map<std::string, double> total;
+  for (uint64_t i = 0; i < steps; ++i) {
+    DeviceMarks marks(device);
+    ScopeTimeline timeline({}, [&] { marks.add(); });
+    run.wait();
+    filler.send();
+    timeline.start();
+    run.run(1);
+    timeline.stop();
+    for (const auto& [owner, ms] : time_by_owner(timeline.borders(), marks.times()))
+      total[owner] += ms;
+  }
+  total.erase("");  // between the scopes nothing runs but the waiting
+  return total;
+}
+
+std::optional<double> recorded_time(Session& session, uint64_t steps) {
+  TrainingSteps run(session, /*may_record=*/true);
+  run.run(kWarmSteps);
+  const double ms = run.time(steps) / double(steps);
+  return run.is_recorded() ? std::optional(ms) : std::nullopt;
+}
+
+std::string describe_machine(at::Device device) {
+  std::string from;
+  const auto gpu = device.is_cuda() ? probe_gpu(from) : std::nullopt;
+  return fmt::format("{} cores of {}, {} threads{}", available_threads(), cpu_name(),
+                     at::get_num_threads(), gpu ? ", " + gpu->name : "");
+}
+
+}  // namespace
+
+double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>& side) {
+  double sum = 0;
+  for (const ProfileCategory& category : side) sum += category.ms;
+  return side.empty() ? 0 : std::max(0.0, sum - profile.wall_ms);
+}
+
+StepProfile profile_step(const Config& config, uint64_t steps,
+                         const std::function<void(const std::string&)>& note) {
+  Session session = open_session(config, note);
+  if (session.config.train.batch == 0) find_batch(session, note);
+  make_paths_absolute(session.config);
+  const at::Device device = session.device();
+  StepProfile result;
+  result.device = device.str();
+  result.machine = describe_machine(device);
+  result.date = utc_now();
+  result.config = to_yaml(session.config);
+  result.screen = session.config.screen.string();
+  result.fingerprint = session.fingerprint;
+  result.steps = steps;
+  result.batch = uint64_t(session.config.train.batch);
+
+  TrainingSteps run(session, /*may_record=*/false);
+  run.run(kWarmSteps);
+  run.wait();
+  DeviceMarks marks(device);
+  ScopeTimeline timeline(
+      {}, device.is_cpu() ? std::function<void()>() : [&] { marks.add(); });
+  timeline.start();
+  run.run(steps);
+  run.wait();
+  timeline.stop();
+
+  const auto borders = timeline.borders();
+  result.wall_ms = borders.back().ms / double(steps);
+  const auto on_cpu = by_category(time_by_owner(borders));
+  result.cpu = categories(on_cpu, steps, result.wall_ms);
+  std::vector<double> times;
+  for (const auto& border : borders) times.push_back(border.ms);
+  Json events = Json::array();
+  add_track(events, 1, "CPU", borders, times);
+  if (!device.is_cpu()) {
+    add_track(events, 2, "GPU", borders, marks.times());
+    const double host_ms = result.wall_ms - result.cpu.back().ms;
+    result.gpu =
+        categories(by_category(device_times(run, device, steps, host_ms)), steps, result.wall_ms);
+    result.recorded_ms = recorded_time(session, steps);
+  }
+  result.trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+  result.largest = largest_part(result);
+  return result;
+}
+
+Json to_json(const StepProfile& profile) {
+  const auto entries = [](const std::vector<ProfileCategory>& categories) {
+    Json list = Json::array();
+    for (const ProfileCategory& category : categories)
+      list.push_back({{"category", category.name}, {"ms", category.ms}, {"share", category.share}});
+    return list;
+  };
+  return {
+      {"format", "lacuna.profile"},
+      {"version", 1},
+      {"device", profile.device},
+      {"machine", profile.machine},
+      {"date", profile.date},
+      {"screen", {{"path", profile.screen}, {"fingerprint", profile.fingerprint.to_json()}}},
+      {"config", profile.config},
+      {"steps", profile.steps},
+      {"batch", profile.batch},
+      {"wall_ms_per_step", profile.wall_ms},
+      {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
+      {"cpu", entries(profile.cpu)},
+      {"gpu", entries(profile.gpu)},
+      {"excess_ms_per_step",
+       {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
+      {"largest", profile.largest}};
+}
+
+void write_profile(const fs::path& directory, const StepProfile& profile) {
+  fs::create_directories(directory);
+  write_sealed_json(directory / "profile.json", to_json(profile));
+  write_text_atomically(directory / "trace.json", profile.trace.dump() + "\n");
+}
+
+}  // namespace lacuna

@@ -1,0 +1,13 @@
+// How the lines of a panel become chunks for tensor cores (slab_plan.h has the words); internal to
+// SlicePlan::make.
+#pragma once
+
+#include "lacuna/ops/slab/slab_lines.h"
+
+namespace lacuna {
+
+// One panel for each of the lists.
+std::vector<SlicePanel> make_slice_chunks(const std::vector<SliceLines>& lines, uint32_t slab_rows,
+                                          int threads);
+
+}  // namespace lacuna

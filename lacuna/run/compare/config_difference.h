@@ -1,0 +1,24 @@
+// Whether two configs ask for the same run.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lacuna/run/config.h"
+
+namespace lacuna {
+
+// The first setting (alphabetically) in which two of them differ, with both values: "its train.lr
+// is '1e-3', here '3e-4'"; empty where none does. Numbers are compared as such, paths as places.
+std::string settings_difference(const std::map<std::string, std::string>& there,
+                                const std::map<std::string, std::string>& here);
+// All settings of a config by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]". What
+// the model's leave out is its default. Throws Error for an unknown model or key.
+std::map<std::string, std::string> all_settings(const Config& config);
+
+// The same between the config of a run and one that is asked for, but for `screen` and `store`,
+// which may have moved (their fingerprints say whether they are the same); and `train.batch: auto`
+// agrees with whatever the run found.
+std::string config_difference(const Config& run, const Config& asked);
+
+}  // namespace lacuna

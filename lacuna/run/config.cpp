@@ -1,0 +1,210 @@
+#include "lacuna/run/config.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/seal.h"
+#include "lacuna/core/text/settings.h"
+#include "lacuna/core/text/yaml_text.h"
+#include "lacuna/run/model_settings.h"
+#include "lacuna/screen/samples.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kDefaults = R"(
+screen: ""            # the screen's directory
+split: random         # which of its splits
+labels: []            # which of its labels; none named: all
+graph: kept           # or shuffled: the same degrees, other partners (a control)
+rung: kernel          # where masks are made; `lacuna plan` compares them
+store: ""             # of a disk rung: what `lacuna prepare` wrote
+model:
+  name: hetero_gin
+train:
+  epochs: 20
+  batch: 28           # or auto
+  lr: 1e-3
+  weight_decay: 1e-2
+  warmup_steps: 100
+  restart_epochs: 20  # the first cosine period
+  restart_factor: 1   # a period is so many times as long as the one before
+  clip: 10            # of the gradient's norm; 0: none
+  accumulate: 1       # batches a step
+  patience: 0         # epochs without a better validation Pearson before it stops; 0: never
+  loss: mse           # logcosh, huber
+  weight_column: ""   # of the screen: weighs the samples in the loss
+  precision: f32      # bf16
+  device: auto        # cpu, cuda
+  seed: 1
+  threads: 1          # of the loader
+  log_every: 50       # steps
+  checkpoint_minutes: 5
+evaluate:
+  parts: [validation, test]
+  baselines: true
+  bootstrap: 1000     # rounds; 0: no intervals
+)";
+
+// "train.lr=3e-4" as a tree: {train: {lr: 3e-4}}.
+YAML::Node tree_of(const std::string& setting) {
+  const size_t equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw UsageError("--set {} is not key=value; for example --set train.lr=3e-4", setting);
+  const std::string key = setting.substr(0, equals);
+  if (key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos)
+    throw UsageError("--set {}: key '{}' has an empty part; write it as in train.lr", setting, key);
+  YAML::Node tree;
+  try {
+    tree = load_yaml(setting.substr(equals + 1), "--set " + setting);
+  } catch (const Error& error) {
+    throw UsageError("{}", error.what());
+  }
+  for (size_t end = key.size(); end != std::string::npos;) {
+    const size_t dot = key.rfind('.', end - 1);
+    YAML::Node parent;
+    parent[dot == std::string::npos ? key.substr(0, end) : key.substr(dot + 1, end - dot - 1)] =
+        tree;
+    tree = parent;
+    end = dot;
+  }
+  return tree;
+}
+
+TrainOptions read_train(const Settings& s) {
+  TrainOptions t;
+  t.epochs = s.count("epochs", 1);
+  t.batch = s.text("batch") == "auto" ? 0 : s.count("batch", 1, 1'000'000);
+  t.lr = s.number("lr", 0);
+  t.weight_decay = s.number("weight_decay", 0);
+  t.warmup_steps = s.count("warmup_steps", 0);
+  t.restart_epochs = s.count("restart_epochs", 1);
+  t.restart_factor = s.number("restart_factor", 1);
+  t.clip = s.number("clip", 0);
+  t.accumulate = s.count("accumulate", 1);
+  t.patience = s.count("patience", 0);
+  t.loss = s.choice("loss", {"mse", "logcosh", "huber"});
+  t.weight_column = s.text("weight_column");
+  t.precision = s.choice("precision", {"f32", "bf16"});
+  t.device = s.choice("device", {"auto", "cpu", "cuda"});
+  t.seed = uint64_t(s.count("seed", 0, std::numeric_limits<int64_t>::max()));
+  t.threads = s.count("threads", 0, 1024);
+  t.log_every = s.count("log_every", 1);
+  t.checkpoint_minutes = s.number("checkpoint_minutes", 0);
+  return t;
+}
+
+Config resolve(const YAML::Node& tree) {
+  const Settings top(tree, ""), evaluate(tree["evaluate"], "evaluate");
+  Config config;
+  config.screen = top.text("screen");
+  if (config.screen.empty())
+    throw Error("the config names no screen; add `screen: DIRECTORY` or --set screen=DIRECTORY");
+  config.split = top.text("split");
+  config.labels = top.list("labels");
+  config.graph = top.choice("graph", {"kept", "shuffled"});
+  config.rung = rung_from_name(top.text("rung"));
+  config.store = top.text("store");
+  config.model = tree["model"];
+  config.train = read_train(Settings(tree["train"], "train"));
+  config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),
+                     evaluate.count("bootstrap", 0, 1'000'000)};
+  std::set<Part> parts;
+  for (const std::string& part : config.evaluate.parts)
+    if (!parts.insert(part_from_name(part)).second)
+      throw Error("evaluate.parts names '{}' twice; name each part once",
+                  name(part_from_name(part)));
+  complete_model(
+      YAML::Clone(tree["model"]));  // its keys, while one can still tell where they are from
+  config.resolved = tree;
+  return config;
+}
+
+// What goes wrong with the settings, and would not without them, is the call's fault.
+Config resolve_with(const YAML::Node& base, const std::vector<std::string>& settings) {
+  try {
+    const YAML::Node tree = YAML::Clone(base);
+    for (const std::string& setting : settings) lay_over(tree, tree_of(setting), "", "model");
+    return resolve(tree);
+  } catch (const Error& error) {
+    std::string without;
+    try {
+      resolve(base);
+    } catch (const Error& other) {
+      without = other.what();
+    }
+    if (without == error.what()) throw;
+    throw UsageError("{}", error.what());
+  }
+}
+
+// `where` names the text in messages.
+Config parse_named(const std::string& text, const std::string& where,
+                   const std::vector<std::string>& settings) {
+  YAML::Node tree = YAML::Load(kDefaults);
+  const YAML::Node given = load_yaml(text, where);
+  if (!given.IsNull()) lay_over(tree, given, "", "model");
+  return resolve_with(tree, settings);
+}
+
+// The last one that settings name; empty where none does.
+std::string model_named(const std::vector<std::string>& settings) {
+  std::string name;
+  for (const std::string& setting : settings) {
+    const YAML::Node model = tree_of(setting)["model"];
+    if (model && model.IsMap() && model["name"]) name = Settings(model, "model").text("name");
+  }
+  return name;
+}
+
+bool is_model(const std::string& name) {
+  const std::vector<std::string> names = model_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+const char* default_config() { return kDefaults; }
+
+Config parse_config(const std::string& text, const std::vector<std::string>& settings) {
+  return parse_named(text, "the config", settings);
+}
+
+Config vary_config(const Config& config, const std::vector<std::string>& settings,
+                   std::vector<std::string>& left_out) {
+  YAML::Node tree = YAML::Clone(config.resolved);
+  const std::string model = model_named(settings);
+  if (is_model(model) && model != config.model["name"].as<std::string>()) {
+    const YAML::Node known = YAML::Load(model_defaults(model));
+    for (const auto& entry : config.model) {
+      const auto key = entry.first.as<std::string>();
+      if (known[key]) continue;
+      tree["model"].remove(key);
+      left_out.push_back("model." + key);
+    }
+  }
+  return resolve_with(tree, settings);
+}
+
+Config read_config(const fs::path& path, const std::vector<std::string>& settings) {
+  return parse_named(read_sealed_yaml(path), path.string(), settings);
+}
+
+void make_paths_absolute(Config& config) {
+  for (const auto& [key, path] :
+       {std::pair("screen", &config.screen), std::pair("store", &config.store)}) {
+    if (path->empty()) continue;
+    *path = fs::absolute(*path);
+    config.resolved[key] = path->string();
+  }
+}
+
+std::string to_yaml(const Config& config) {
+  YAML::Emitter out;
+  out << config.resolved;
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace lacuna

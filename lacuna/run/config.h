@@ -1,0 +1,72 @@
+// The settings of a run: a YAML file over the defaults below, with `--set key=value` on top.
+//
+// Every key has a default but `screen`, so the defaults are the list of what can be set; a key that
+// is not in it is an Error that names the nearest one. The keys under `model` beside `name` are the
+// model's own (nn/model_settings.h). What is wrong in a file is an Error, what is wrong in a
+// setting on top of it a UsageError; the values of a model's own keys are looked at when it is
+// made.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <string>
+#include <vector>
+
+#include "lacuna/core/system/file.h"
+#include "lacuna/ladder/rung.h"
+
+namespace lacuna {
+
+struct TrainOptions {
+  int64_t epochs;
+  int64_t batch;  // 0: found from the memory there is ("auto")
+  double lr, weight_decay;
+  int64_t warmup_steps;
+  int64_t restart_epochs;  // length of the first cosine period
+  double restart_factor;   // each period is this many times as long as the one before
+  double clip;             // of the gradient's norm; 0: none
+  int64_t accumulate;      // batches a step
+  int64_t patience;        // epochs without a better validation Pearson before it stops; 0: never
+  std::string loss;        // mse, logcosh, huber
+  std::string weight_column;
+  std::string precision;  // f32, bf16
+  std::string device;     // auto, cpu, cuda
+  uint64_t seed;
+  int64_t threads;  // loader threads
+  int64_t log_every;
+  double checkpoint_minutes;
+};
+
+struct EvaluateOptions {
+  std::vector<std::string> parts;
+  bool baselines;
+  int64_t bootstrap;  // rounds; 0: no intervals
+};
+
+struct Config {
+  fs::path screen;
+  std::string split;
+  std::vector<std::string> labels;  // empty: all
+  std::string graph;                // kept, shuffled
+  Rung rung;                        // where masks are made (load/rung.h)
+  fs::path store;                   // of a disk rung
+  YAML::Node model;
+  TrainOptions train;
+  EvaluateOptions evaluate;
+
+  YAML::Node resolved;  // all of it, as written into a run
+};
+
+// Throws Error or UsageError naming file, key and value.
+Config read_config(const fs::path& path, const std::vector<std::string>& settings);
+Config parse_config(const std::string& text, const std::vector<std::string>& settings);
+// The same config with settings on top. Where they name another model, the keys under `model` of
+// `config` that this model has not are left out, and listed in `left_out` ("model.layers").
+Config vary_config(const Config& config, const std::vector<std::string>& settings,
+                   std::vector<std::string>& left_out);
+// Of the screen and the store, so that the config means the same in every directory.
+void make_paths_absolute(Config& config);
+std::string to_yaml(const Config& config);
+const char* default_config();  // YAML text, with a comment where a key needs one
+
+}  // namespace lacuna

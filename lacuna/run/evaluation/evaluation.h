@@ -1,0 +1,125 @@
+// How well a run's model and the simple baselines predict the parts of its split.
+//
+//   EvaluationInput input = {.split = "random", .checkpoint = "best_pearson"};
+//   input.labels = {"fitness"};
+//   const auto measured = measured_labels(samples, {{0}}, numbers);
+//   input.parts.push_back({Part::test, numbers, predicted, measured});
+//   add_baselines(input, {samples, gene_count, split}, samples, {{0}});
+//   write_evaluation(run, input, evaluate(input));  // evaluation_file.h
+//
+// Metrics are those of metrics.h, intervals and differences those of bootstrap.h. All predictors of
+// a part and label meet the same draws, of what the split held out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lacuna/run/evaluation/baselines.h"
+#include "lacuna/run/evaluation/bootstrap.h"
+#include "lacuna/run/evaluation/metrics.h"
+#include "lacuna/screen/held_out.h"
+#include "lacuna/screen/samples.h"
+#include "lacuna/store/file_set.h"
+
+namespace lacuna {
+
+struct BaselinePredictions {
+  std::string name;                     // mean, gene, pair, ridge, ridge_pairs, mlp
+  std::vector<float> predicted;         // [S, L]
+  std::vector<std::string> notes = {};  // [L] how it was fitted, or empty
+  std::vector<bool> is_fitted = {};     // [L] false: left out of this label; empty: all true
+  // The screen whose training part it was fitted on; empty: the samples that the model was trained
+  // on.
+  std::string fitted_on = {};
+
+  std::string label() const;  // "ridge", or "ridge (fitted on other)"
+};
+
+struct PartPredictions {
+  Part part;
+  std::vector<uint64_t> samples;  // [S]
+  std::vector<float> predicted;   // [S, L]
+  std::vector<float> measured;    // [S, L]
+  std::vector<BaselinePredictions> baselines = {};
+  std::optional<HeldOutUnits> units = {};  // what the bootstrap resamples; none: samples
+};
+
+struct EvaluationInput {
+  std::string split, checkpoint;
+  std::vector<std::string> labels;  // [L] names
+  int bootstrap = 1000;             // rounds; 0: no intervals
+  std::vector<PartPredictions> parts = {};
+  std::vector<std::string> notes = {};  // what was left out, what the model had seen in training
+};
+
+// The chosen labels (by index) of the chosen samples: [S, L].
+std::vector<float> measured_labels(const Samples& samples, std::span<const uint64_t> labels,
+                                   std::span<const uint64_t> chosen);
+
+// What baselines are fitted on.
+struct FittingSamples {
+  const Samples& samples;
+  uint32_t gene_count;
+  const Split& split;
+  std::span<const uint64_t> labels;  // by index, as many as input.labels
+  const Column* weights = nullptr;   // of the samples, or none
+  std::string fitted_on = {};        // as in BaselinePredictions
+};
+// Fits the baselines of baselines.h for each label and appends their predictions for the parts'
+// samples (of `samples`, which may be another screen's with the same genes) to all parts, and to
+// input.notes what was left out. Other predictors (the MLP) are appended by whoever made them.
+void add_baselines(EvaluationInput& input, const FittingSamples& fitting, const Samples& samples,
+                   const BaselineLimits& limits = {});
+
+struct Scores {
+  std::string predictor;  // "model", or a baseline's name
+  std::string note = {};
+  Metrics metrics = {};
+  std::optional<MetricIntervals> intervals = {};  // middle 95%
+  // The model minus this baseline; none for the model, without draws, and in an evaluation of an
+  // older version.
+  std::optional<Difference> difference = {};
+};
+
+struct LabelEvaluation {
+  std::string label;
+  std::vector<Scores> scores = {};  // the model first, then the baselines
+  uint64_t units = 0;               // of the part's units, those in which it was measured
+};
+
+// The metrics in every draw, so that evaluations can be compared draw by draw.
+struct PartDraws {
+  std::vector<std::string> predictors = {};  // [P] the model first
+  std::vector<float> values = {};            // [P, rounds, L, 3] in the order of kMetrics
+};
+
+struct PartEvaluation {
+  std::string part;
+  uint64_t samples = 0;
+  std::vector<LabelEvaluation> labels = {};
+  std::string unit =
+      {};                // what was resampled: "pairs"; empty: not said (an older version), samples
+  std::string why = {};  // why it is samples, where that is not what the split says
+  uint64_t units = 0;    // of them
+  uint64_t units_hash = 0;  // two evaluations with the same one, the same samples and the same
+                            // rounds have met the same draws
+  PartDraws draws = {};     // not read back with the rest (evaluation_file.h)
+};
+
+struct Evaluation {
+  std::string split, checkpoint;
+  int bootstrap = 0;  // rounds
+  std::vector<PartEvaluation> parts = {};
+  std::vector<std::string> notes = {};
+  // Of one that was read: whether checksums say that it is as it was written, and its predictions.
+  bool is_checked = false;
+  FileSet files = {};
+};
+
+// Throws Error when a part is given twice.
+Evaluation evaluate(const EvaluationInput& input);
+
+}  // namespace lacuna

@@ -1,0 +1,24 @@
+// An evaluation for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lacuna/run/evaluation/evaluation.h"
+
+namespace lacuna {
+
+// A table: a head, then a row a predictor. Columns: part, label (where there are several),
+// predictor, measured, Pearson, Spearman and MSE, each with its interval where there is one; then
+// the model minus the baseline, by the metric that judges (bootstrap.h), and what the model is:
+// ahead, behind, not told apart. A dash for what is not defined.
+std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluation);
+
+// What stands below it: what was resampled, a line a part, and where the model stands, a line a
+// part and label. Empty where there are no intervals.
+std::vector<std::string> evaluation_lines(const Evaluation& evaluation);
+
+// "Pearson +0.12 (0.08 to 0.15)"
+std::string difference_text(const Difference& difference);
+
+}  // namespace lacuna

@@ -1,0 +1,77 @@
+#include "lacuna/run/predict_candidates.h"
+
+#include <algorithm>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/run/best_predictions.h"
+#include "lacuna/run/prediction_file.h"
+
+namespace lacuna {
+namespace {
+
+// Hears each sample and its predictions [L], in order.
+using Sink = std::function<void(std::span<const uint32_t> genes, std::span<const float> predicted)>;
+
+struct Batch {
+  std::vector<std::vector<uint32_t>> samples;  // the first `size` of them; the rest is room
+  uint64_t size = 0;
+  std::vector<int32_t> removed = {}, ptr = {};
+
+  bool fill(Candidates& candidates) {
+    for (size = 0; size < samples.size() && candidates.next(samples[size]);) ++size;
+    removed.clear();
+    ptr.assign(1, 0);
+    for (uint64_t b = 0; b < size; ++b) {
+      removed.insert(removed.end(), samples[b].begin(), samples[b].end());
+      ptr.push_back(int32_t(removed.size()));
+    }
+    return size > 0;
+  }
+};
+
+void ask(Candidates& candidates, const BatchPredictor& predict, const PredictionTask& task,
+         const Sink& sink, Progress& progress) {
+  const uint64_t labels = task.labels.size();
+  Batch batch = {.samples = std::vector<std::vector<uint32_t>>(task.batch)};
+  uint64_t done = 0;
+  progress.begin("predicting", candidates.size(), "samples");
+  try {
+    while (batch.fill(candidates)) {
+      throw_if_stopped();
+      const std::vector<float> predicted = predict(batch.removed, batch.ptr);  // [B, L]
+      LACUNA_ASSERT(predicted.size() == batch.size * labels);
+      for (uint64_t b = 0; b < batch.size; ++b)
+        sink(batch.samples[b], std::span(predicted).subspan(b * labels, labels));
+      progress.advance(done += batch.size);
+    }
+  } catch (const Stopped&) {
+    throw Error("stopped after {} of {} samples; {} was not written", done, candidates.size(),
+                task.out.string());
+  }
+  progress.end();
+}
+
+}  // namespace
+
+uint64_t predict_candidates(Candidates& candidates, const BatchPredictor& predict,
+                            const PredictionTask& task, Progress& progress) {
+  if (task.batch == 0) throw Error("a batch of 0 samples: it must be 1 or more");
+  const uint64_t kept = task.top ? std::min(task.top->count, candidates.size()) : candidates.size();
+  const auto file = create_prediction_file(
+      task.out,
+      {.genes = task.genes, .labels = task.labels, .samples = kept, .widest = candidates.widest()});
+  if (task.top) {
+    BestPredictions best(kept, task.top->label, task.top->lowest);
+    const Sink sink = [&](auto genes, auto predicted) { best.add(genes, predicted); };
+    ask(candidates, predict, task, sink, progress);
+    for (const BestSample& sample : best.take()) file->add(sample.genes, sample.predicted);
+  } else {
+    const Sink sink = [&](auto genes, auto predicted) { file->add(genes, predicted); };
+    ask(candidates, predict, task, sink, progress);
+  }
+  file->close();
+  return kept;
+}
+
+}  // namespace lacuna

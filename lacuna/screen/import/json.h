@@ -1,0 +1,35 @@
+// Samples from an LMDB of JSON records (see json_record.h): key = a decimal number as text, numbers
+// may be missing; value = a record, plain or zlib. A record is a sample: it removes the genes of
+// all its experiments, and its labels are what their phenotypes name.
+//
+// Samples are ordered by the number in their key. Columns: key, a number a statistic (by its name),
+// temperature; categories perturbation_type (all types in the record, joined by "+"), media,
+// media_state, temperature_unit, experiment_type, dataset_name: of the first experiment, and it is
+// counted where others differ.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lacuna/screen/import/gene_names.h"
+#include "lacuna/screen/import/sample_rows.h"
+
+namespace lacuna {
+
+struct JsonLmdbOptions {
+  fs::path path;
+  NameRules names;
+  std::vector<std::string>
+      perturbation_types;    // records with another type are left out; empty: all
+  bool drop_broken = false;  // leave out and count broken records: else an Error
+};
+
+// `duplicates` says what happens when a record holds one label several times: mean, first, or
+// (keep) an Error. Throws Error naming the key. The result does not depend on the number of
+// threads. A damaged database is an Error, not a crash, and none of its records is lost without one
+// (store/lmdb_records.h).
+void import_json(const JsonLmdbOptions& options, const GeneList& genes,
+                 MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,
+                 ImportContext& context, SampleRows& rows);
+
+}  // namespace lacuna

@@ -1,0 +1,73 @@
+// What an import met: counts with a few examples, by source. Printed by the program, kept in the
+// manifest of the screen.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lacuna/core/system/progress.h"
+#include "lacuna/core/text/printable.h"
+#include "lacuna/screen/import/table.h"
+#include "lacuna/store/directory.h"
+
+namespace lacuna {
+
+// One thing that is counted in one source: "rows", "rows left out: an unknown gene".
+struct Tally {
+  static constexpr size_t kExamples = 5;  // the first ones are kept, made printable
+
+  std::string source, what;
+  uint64_t count = 0;
+  std::vector<std::string> examples;
+
+  void add(uint64_t n = 1) { count += n; }
+  template <class MakeExample>
+  void add_example(MakeExample make) {
+    if (examples.size() < kExamples) examples.push_back(printable(make()));
+    ++count;
+  }
+};
+
+class ImportReport {
+ public:
+  // The tally of this source and name, started at 0 when new; the reference stays valid.
+  Tally& tally(std::string_view source, std::string_view what);
+  const std::deque<Tally>& tallies() const { return tallies_; }
+  uint64_t count(std::string_view source, std::string_view what) const;  // 0 when never met
+  Json to_json() const;  // {source: {what: count or {"count", "examples"}}}
+
+ private:
+  std::deque<Tally> tallies_;
+  std::map<std::pair<std::string, std::string>, size_t> places_;  // by source and what
+};
+
+enum class UnknownPolicy { error, drop };       // a name that is no gene of the screen
+enum class NonNumberPolicy { error, missing };  // a cell that should be a number and is not
+enum class MissingLabelPolicy { keep, drop, error };
+enum class DuplicatePolicy { keep, mean, first };
+
+// What all parts of an import share.
+struct ImportContext {
+  UnknownPolicy unknown = UnknownPolicy::error;
+  NonNumberPolicy non_numbers = NonNumberPolicy::error;
+  ImportReport& report;
+  Progress& progress;
+  Json sources = Json::array();  // {"path", "bytes", "xxh3"} of every file that was read
+
+  void add_source(const fs::path& path);  // reads the file once for its checksum
+};
+
+// The number in a cell of the table's row: NaN when missing, or when it is none (or too large for
+// an f32) and the policy allows that, counted in `tally`; else throws Error with file, line and
+// column.
+double number_cell(const TableReader& table, size_t column, NonNumberPolicy policy, Tally& tally);
+// The text in a cell, without spaces around it. Throws Error with file, line and column where it is
+// not UTF-8: manifests hold nothing else.
+std::string_view text_cell(const TableReader& table, size_t column);
+
+}  // namespace lacuna

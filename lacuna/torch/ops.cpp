@@ -1,0 +1,119 @@
+// The operators of torch.ops.lacuna: their schemas, and the small ones.
+//
+// Schemas hold plain tensors, numbers and words only, so that torch.compile, a CUDA graph and
+// another language can carry them:
+//
+//   graph    the buffers of a lacuna.Graph; graph[0] is the plan (graph/graph_plan.h) as bytes
+//   sizes    {N, T, E_0 .. E_(T-1)}: what the host must know without reading a device; on a GPU
+//            one more, see cuda.h
+//   removed  int32, ptr[B] of them or more (spare capacity is not read);   ptr  int32 [B + 1]
+//   x        f32, bf16 or f64;   values [E] and eps [T] f32, or f64 beside f64
+//
+// The backward of an operator is an operator of its own; it gives an empty tensor for a gradient
+// that was not asked for.
+#include <torch/library.h>
+
+#include "lacuna/torch/common.h"
+#if LACUNA_HAVE_CUDA
+#include "lacuna/torch/cuda.h"
+#endif
+
+namespace lacuna::torch_ops {
+namespace {
+
+// The plan of a graph as bytes: edges[t] is [2, E_t], sources then targets.
+Tensor make_plan(int64_t nodes, at::TensorList edges, at::ArrayRef<std::string> names) {
+  if (nodes < 1 || nodes >= UINT32_MAX)
+    throw Error("num_nodes is {}, but 1 to {} are possible", nodes, UINT32_MAX - 1);
+  if (edges.empty()) throw Error("edges is empty; a graph needs at least one edge type");
+  LACUNA_ASSERT(names.size() == edges.size());
+  std::vector<std::vector<uint32_t>> ends;  // sources and targets of type 0, of type 1, ...
+  std::vector<EdgeList> lists;
+  for (size_t t = 0; t < edges.size(); ++t) {
+    for (int64_t row = 0; row < 2; ++row) {
+      ends.push_back(node_indices(edges[t], row));
+      for (size_t e = 0; e < ends.back().size(); ++e)
+        if (ends.back()[e] >= nodes)
+          throw Error("edges['{}'] has node {} at [{}, {}], but num_nodes is {}", names[t],
+                      text(edges[t][row][int64_t(e)].item()), row, e, nodes);
+    }
+  }
+  for (size_t t = 0; t < edges.size(); ++t) lists.push_back({ends[2 * t], ends[2 * t + 1]});
+  const GraphPlan plan = GraphPlan::make(uint32_t(nodes), lists);
+  return copy_bytes(plan.bytes());
+}
+
+bool has_cuda() {
+#if LACUNA_HAVE_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
+// Throws for what an operator on a GPU was given and could not use; does not wait for those still
+// running.
+void check_errors() {
+#if LACUNA_HAVE_CUDA
+  throw_pending_error();
+#endif
+}
+
+}  // namespace
+}  // namespace lacuna::torch_ops
+
+TORCH_LIBRARY(lacuna, m) {
+  m.def("make_plan(int num_nodes, Tensor[] edges, str[] names) -> Tensor",
+        lacuna::torch_ops::make_plan);
+  m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
+  m.def("check_errors() -> ()", lacuna::torch_ops::check_errors);
+
+  // x [N, B, H] -> [T, N, B, H], or [N, B, H] with sum_types
+  m.def(
+      "aggregate(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, Tensor removed, "
+      "Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, bool need_values, "
+      "bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+  // x [N, H], the same for all samples
+  m.def(
+      "aggregate_shared(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_shared_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
+      "Tensor removed, Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
+      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+  // masks u8 [B, stride]; offsets: where the mask of each type starts in a record
+  m.def(
+      "aggregate_masked(Tensor[] graph, int[] sizes, Tensor x, Tensor masks, int[] offsets, "
+      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
+  m.def(
+      "aggregate_masked_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
+      "Tensor masks, int[] offsets, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
+      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
+
+  // table: a MaskTable as two int32 tensors; counts: elements of each section of a record
+  m.def("mask_table(Tensor plan, int[] sizes) -> Tensor[]");
+  m.def("masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr) -> Tensor");
+  m.def(
+      "write_masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr, Tensor(a!) records) "
+      "-> ()");
+  // records hold the masks of (last_removed, last_ptr), and then those of (removed, ptr)
+  m.def(
+      "update_masks(Tensor[] table, int[] counts, Tensor last_removed, Tensor last_ptr, "
+      "Tensor removed, Tensor ptr, Tensor(a!) records) -> ()");
+
+  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite,
+  // ...
+  m.def("bipartite_plan(int[] sizes, Tensor gene_reaction, Tensor reaction_metabolite) -> Tensor");
+  m.def(
+      "bipartite(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor x, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+  m.def(
+      "bipartite_backward(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor grad, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+
+  // u8 to f32 or bf16: x * scale + shift
+  m.def("cast(Tensor x, float scale, float shift, ScalarType dtype) -> Tensor");
+}

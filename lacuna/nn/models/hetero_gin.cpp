@@ -1,10 +1,23 @@
-#include "lacuna/nn/models/hetero_gin.h"
-
+// HeteroGin: message passing over every gene network at once, with the removed genes taken out of
+// each sample's copy.
+//
+//   embedding (and given features) -> preprocessor -> L layers -> pool over kept genes -> global
+//   head; wild-type states of the removed genes -> local head; both -> output
+//   layer: for each graph g   u = sum over kept in-neighbours + (1 + eps_g) x
+//                             y_g = gelu(norm_g(four Linears with GELU between))
+//          then a merge over the graphs (merge.h)
+//
+// The samples of a batch and the wild type stand side by side: [N, B + 1, H]. What all samples
+// share is computed once: the preprocessor, and the first layer's sums (aggregate_shared).
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/core/text/settings.h"
+#include "lacuna/nn/heads.h"
+#include "lacuna/nn/layers.h"
+#include "lacuna/nn/merge.h"
+#include "lacuna/nn/model.h"
 
 namespace lacuna {
 namespace {
@@ -22,153 +35,236 @@ metabolism: false     # reactions and metabolites take part in every layer
 savings: true         # false: the plain form, which gives the same numbers more slowly
 )";
 constexpr int64_t kLocalHeads = 8;
+
+// The metabolism branch of a layer: what a gene's reactions and their metabolites say about it.
+//
+//   r    mean of a reaction's genes; a learned vector where it has none; 0 where it is off
+//   m    sum over a metabolite's kept reactions of stoichiometry * Linear(r)
+//   r'   gelu(Linear([r, sum of stoichiometry * m over its metabolites]))
+//   y    gelu(norm(MLP(mean over a gene's kept reactions of r')))
+//
+// Which reactions are off follows from the removed genes (ops/bipartite): no mask.
+class Metabolism : public torch::nn::Module {
+ public:
+  // Throws Error for a graph without metabolism.
+  Metabolism(const GeneGraph& graph, int64_t width, NormKind norm) : graph_(graph) {
+    if (!graph.has_metabolism())
+      throw Error("model.metabolism is true, but {}; mend the screen, or set it to false",
+                  graph.why_no_metabolism());
+    start_ = register_parameter("start", at::randn({width}) * 0.02);
+    to_metabolite_ = register_module("to_metabolite", std::make_shared<Dense>(width, width));
+    back_ = register_module("back", std::make_shared<Dense>(2 * width, width));
+    mlp_ = register_module("mlp", std::make_shared<GraphMlp>(1, width, norm));
+  }
+
+  // x [N, B, H] -> [1, N * B, H], one more y for the merge
+  at::Tensor forward(const at::Tensor& x, const ModelInput& input) const {
+    const auto dtype = x.scalar_type();
+    const auto step = [&](BipartiteStep which, const at::Tensor& from) {
+      return graph_.bipartite(which, from.contiguous(), input);
+    };
+    const auto of_genes = step(BipartiteStep::gene_to_reaction, x);  // [R, B, H]
+    const auto r = of_genes + graph_.without_genes().to(dtype) * start_.to(dtype);
+    const auto m = step(BipartiteStep::reaction_to_metabolite, to_metabolite_->forward(r));
+    const auto heard = step(BipartiteStep::metabolite_to_reaction, m);     // [R, B, H]
+    const auto after = at::gelu(back_->forward(at::cat({r, heard}, -1)));  // [R, B, H]
+    const auto back = step(BipartiteStep::reaction_to_gene, after);        // [N, B, H]
+    const Scope scope("mlp");
+    return mlp_->forward(back.flatten(0, 1).unsqueeze(0));
+  }
+
+ private:
+  GeneGraph graph_;
+  at::Tensor start_;  // [H] of reactions without genes
+  std::shared_ptr<Dense> to_metabolite_, back_;
+  std::shared_ptr<GraphMlp> mlp_;
+};
+
+class HeteroGin : public Model {
+ public:
+  HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
+    const Settings settings(node, "model");
+    width_ = settings.count("width", 2, kMostWidth);
+    dropout_ = settings.number("dropout", 0, 1);
+    savings_ = settings.flag("savings");
+    norm_kind_ = norm_kind_from_name(settings.choice("norm", {"layer", "batch_graph"}));
+    output_ = output_from_name(settings.choice("output", {"average", "gate", "global", "local"}));
+    add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
+    add_layers(settings.count("layers", 1, 1000),
+               settings.choice("merge", {"sum", "mean", "attention", "pairwise"}),
+               settings.flag("metabolism"));
+    add_heads(label_count);
+  }
+
+  bool reads_masks() const override { return layers_.size() > 1 || !savings_; }
+  bool reads_features() const override { return from_features_ != nullptr; }
+  bool reads_metabolism() const override { return layers_[0]->metabolism != nullptr; }
+
+  at::Tensor forward(const ModelInput& input) override {
+    const States states = encode_with_wild_type(input);
+    const Scope scope("heads");
+    at::Tensor global, local;  // [B, L]
+    if (global_) {
+      const auto pooled = pool(states, input);
+      const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
+      global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
+    }
+    if (local_) local = local_->forward(wide(states.wild_type()), input.sets);
+    switch (output_) {
+      case Output::global:
+        return global;
+      case Output::local:
+        return local;
+      case Output::average:
+        return 0.5 * global + 0.5 * local;
+      case Output::gate:
+        break;
+    }
+    const auto both = at::stack({global, local}, -1);  // [B, L, 2]
+    const auto weights = at::softmax(gate_->forward(at::gelu(gate_hidden_->forward(both))), -1);
+    return (both * weights).sum(-1);
+  }
+
+  std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override {
+    const States states = encode_with_wild_type(input);
+    std::map<std::string, at::Tensor> result = {{"genes", states.wild_type()}};
+    if (pool_) result["pooled"] = pool(states, input).narrow(0, 0, states.batch());
+    return result;
+  }
+
+ private:
+  struct Layer : torch::nn::Module {
+    at::Tensor eps;  // [G]
+    std::shared_ptr<GraphMlp> mlp;
+    std::shared_ptr<Metabolism> metabolism;  // or null
+    std::shared_ptr<Merge> merge;
+  };
+  struct States {
+    at::Tensor all;  // [N, B + 1, H], the wild type last
+
+    int64_t batch() const { return all.size(1) - 1; }
+    at::Tensor wild_type() const { return all.select(1, batch()); }  // [N, H]
+  };
+
+  void add_preprocessor(const std::string& features) {
+    if (features != "instead")
+      table_ = register_parameter("table", at::randn({graph_.genes(), width_}) * 0.02);
+    if (features != "none") {
+      if (!graph_.features().defined())
+        throw Error(
+            "model.features is '{}', but the screen has no node features; import them, or set it "
+            "to none",
+            features);
+      from_features_ = register_module("from_features",
+                                       std::make_shared<Dense>(graph_.features().size(1), width_));
+    }
+    for (int i = 0; i < 2; ++i)
+      pre_.push_back(
+          register_module("pre" + std::to_string(i), std::make_shared<Dense>(width_, width_)));
+    pre_norm_ = register_module("pre_norm", std::make_shared<Norm>(norm_kind_, width_));
+  }
+
+  void add_layers(int64_t count, const std::string& merge, bool metabolism) {
+    const int64_t graphs = graph_.type_count();
+    for (int64_t i = 0; i < count; ++i) {
+      const auto layer = register_module("layer" + std::to_string(i), std::make_shared<Layer>());
+      layer->eps = layer->register_parameter("eps", at::zeros({graphs}));
+      layer->mlp =
+          layer->register_module("mlp", std::make_shared<GraphMlp>(graphs, width_, norm_kind_));
+      if (metabolism)
+        layer->metabolism = layer->register_module(
+            "metabolism", std::make_shared<Metabolism>(graph_, width_, norm_kind_));
+      layer->merge = layer->register_module(
+          "merge",
+          make_merge(merge, graphs + metabolism, width_, norm_kind_, graph_.device(), savings_));
+      layers_.push_back(layer);
+    }
+  }
+
+  void add_heads(int64_t label_count) {
+    if (output_ != Output::local) {
+      pool_ = register_module("pool", std::make_shared<Pool>(width_));
+      global_ = register_module("global", std::make_shared<GlobalHead>(width_, label_count));
+    }
+    if (output_ != Output::global)
+      local_ =
+          register_module("local", std::make_shared<LocalHead>(width_, kLocalHeads, label_count));
+    if (output_ == Output::gate) {
+      gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(2, width_));
+      gate_ = register_module("gate", std::make_shared<Dense>(width_, 2));
+    }
+  }
+
+  // [N, H]
+  at::Tensor preprocess() {
+    const Scope scope("mlp");
+    auto x = table_;
+    if (from_features_) {
+      const auto dtype = from_features_->weight.scalar_type();
+      const auto given = from_features_->forward(graph_.features().to(dtype));
+      x = x.defined() ? x + given : given;
+    }
+    for (const auto& dense : pre_)
+      x = at::dropout(at::gelu(pre_norm_->forward(dense->forward(x))), dropout_, is_training());
+    return cast(x);
+  }
+
+  // shared [N, H]: the preprocessed rows, from which all samples start -> [N, B, H]
+  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples) {
+    const ModelInput input = graph_.with_masks(samples);
+    const int64_t batch = input.batch();
+    at::Tensor x;  // [N, B, H]
+    for (const auto& layer : layers_) {
+      const bool is_first = !x.defined();
+      if (is_first && (!savings_ || layer->metabolism))
+        x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
+      const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
+                                          : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
+      at::Tensor y;                                                            // [G, N * B, H]
+      {
+        const Scope scope("mlp");
+        y = layer->mlp->forward(u.flatten(1, 2));
+      }
+      if (layer->metabolism) y = at::cat({y, layer->metabolism->forward(x, input)});
+      const Scope scope("merge");
+      x = layer->merge->forward(y).reshape({graph_.genes(), batch, width_});
+    }
+    return x;
+  }
+
+  States encode_with_wild_type(const ModelInput& input) {
+    // Once, dropout included: a sample differs from the wild type in its removed genes alone.
+    const auto shared = preprocess();
+    // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
+    if (norm_kind_ == NormKind::batch_graph || !savings_)
+      return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
+    return {encode(shared, with_wild_type(input))};
+  }
+
+  // [B + 1, H]. All in one call, so that the sums of a sample and of the wild type run in the same
+  // order: their difference is small, and what the two share must round alike to cancel.
+  at::Tensor pool(const States& states, const ModelInput& input) {
+    return pool_->forward(states.all, kept_genes(with_wild_type(input), graph_.genes()));
+  }
+
+  GeneGraph graph_;
+  int64_t width_;
+  double dropout_;
+  bool savings_;
+  NormKind norm_kind_;
+  Output output_;
+  at::Tensor table_;  // [N, H], or undefined
+  std::shared_ptr<Dense> from_features_;
+  std::vector<std::shared_ptr<Dense>> pre_;
+  std::shared_ptr<Norm> pre_norm_;
+  std::vector<std::shared_ptr<Layer>> layers_;
+  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<GlobalHead> global_;
+  std::shared_ptr<LocalHead> local_;
+  std::shared_ptr<Dense> gate_hidden_, gate_;
+};
+
 const bool known = add_model<HeteroGin>("hetero_gin", kDefaults);
 
 }  // namespace
-
-HeteroGin::HeteroGin(YAML::Node node, const GeneGraph& graph, int64_t label_count) : graph_(graph) {
-  const Settings settings(node, "model");
-  width_ = settings.count("width", 2, kMostWidth);
-  dropout_ = settings.number("dropout", 0, 1);
-  savings_ = settings.flag("savings");
-  norm_kind_ = norm_kind_from_name(settings.choice("norm", {"layer", "batch_graph"}));
-  output_ = output_from_name(settings.choice("output", {"average", "gate", "global", "local"}));
-  add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
-  add_layers(settings.count("layers", 1, 1000),
-             settings.choice("merge", {"sum", "mean", "attention", "pairwise"}),
-             settings.flag("metabolism"));
-  add_heads(label_count);
-}
-
-void HeteroGin::add_preprocessor(const std::string& features) {
-  if (features != "instead")
-    table_ = register_parameter("table", at::randn({graph_.genes(), width_}) * 0.02);
-  if (features != "none") {
-    if (!graph_.features().defined())
-      throw Error(
-          "model.features is '{}', but the screen has no node features; import them, or set it to "
-          "none",
-          features);
-    from_features_ = register_module("from_features",
-                                     std::make_shared<Dense>(graph_.features().size(1), width_));
-  }
-  for (int i = 0; i < 2; ++i)
-    pre_.push_back(
-        register_module("pre" + std::to_string(i), std::make_shared<Dense>(width_, width_)));
-  pre_norm_ = register_module("pre_norm", std::make_shared<Norm>(norm_kind_, width_));
-}
-
-void HeteroGin::add_layers(int64_t count, const std::string& merge, bool metabolism) {
-  const int64_t graphs = graph_.type_count();
-  for (int64_t i = 0; i < count; ++i) {
-    const auto layer = register_module("layer" + std::to_string(i), std::make_shared<Layer>());
-    layer->eps = layer->register_parameter("eps", at::zeros({graphs}));
-    layer->mlp =
-        layer->register_module("mlp", std::make_shared<GraphMlp>(graphs, width_, norm_kind_));
-    if (metabolism)
-      layer->metabolism = layer->register_module(
-          "metabolism", std::make_shared<Metabolism>(graph_, width_, norm_kind_));
-    layer->merge = layer->register_module(
-        "merge",
-        make_merge(merge, graphs + metabolism, width_, norm_kind_, graph_.device(), savings_));
-    layers_.push_back(layer);
-  }
-}
-
-void HeteroGin::add_heads(int64_t label_count) {
-  if (output_ != Output::local) {
-    pool_ = register_module("pool", std::make_shared<Pool>(width_));
-    global_ = register_module("global", std::make_shared<GlobalHead>(width_, label_count));
-  }
-  if (output_ != Output::global)
-    local_ =
-        register_module("local", std::make_shared<LocalHead>(width_, kLocalHeads, label_count));
-  if (output_ == Output::gate) {
-    gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(2, width_));
-    gate_ = register_module("gate", std::make_shared<Dense>(width_, 2));
-  }
-}
-
-at::Tensor HeteroGin::preprocess() {
-  const Scope scope("mlp");
-  auto x = table_;
-  if (from_features_) {
-    const auto dtype = from_features_->weight.scalar_type();
-    const auto given = from_features_->forward(graph_.features().to(dtype));
-    x = x.defined() ? x + given : given;
-  }
-  for (const auto& dense : pre_)
-    x = at::dropout(at::gelu(pre_norm_->forward(dense->forward(x))), dropout_, is_training());
-  return cast(x);
-}
-
-at::Tensor HeteroGin::encode(const at::Tensor& shared, const ModelInput& samples) {
-  const ModelInput input = graph_.with_masks(samples);
-  const int64_t batch = input.batch();
-  at::Tensor x;  // [N, B, H]
-  for (const auto& layer : layers_) {
-    const bool is_first = !x.defined();
-    if (is_first && (!savings_ || layer->metabolism))
-      x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
-    const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
-                                        : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
-    at::Tensor y;                                                            // [G, N * B, H]
-    {
-      const Scope scope("mlp");
-      y = layer->mlp->forward(u.flatten(1, 2));
-    }
-    if (layer->metabolism) y = at::cat({y, layer->metabolism->forward(x, input)});
-    const Scope scope("merge");
-    x = layer->merge->forward(y).reshape({graph_.genes(), batch, width_});
-  }
-  return x;
-}
-
-HeteroGin::States HeteroGin::encode_with_wild_type(const ModelInput& input) {
-  // Once, dropout included: what the wild type and a sample differ in are the removed genes alone.
-  const auto shared = preprocess();
-  // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
-  if (norm_kind_ == NormKind::batch_graph || !savings_)
-    return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
-  return {encode(shared, with_wild_type(input))};
-}
-
-// All in one call, so that the sums of a sample and of the wild type run in the same order: their
-// difference is small, and what the two share must round alike to cancel.
-at::Tensor HeteroGin::pool(const States& states, const ModelInput& input) {
-  return pool_->forward(states.all, kept_genes(with_wild_type(input), graph_.genes()));
-}
-
-at::Tensor HeteroGin::forward(const ModelInput& input) {
-  const States states = encode_with_wild_type(input);
-  const Scope scope("heads");
-  at::Tensor global, local;  // [B, L]
-  if (global_) {
-    const auto pooled = pool(states, input);
-    const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
-    global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
-  }
-  if (local_) local = local_->forward(wide(states.wild_type()), input.sets);
-  switch (output_) {
-    case Output::global:
-      return global;
-    case Output::local:
-      return local;
-    case Output::average:
-      return 0.5 * global + 0.5 * local;
-    case Output::gate:
-      break;
-  }
-  const auto both = at::stack({global, local}, -1);  // [B, L, 2]
-  const auto weights = at::softmax(gate_->forward(at::gelu(gate_hidden_->forward(both))), -1);
-  return (both * weights).sum(-1);
-}
-
-std::map<std::string, at::Tensor> HeteroGin::embeddings(const ModelInput& input) {
-  const States states = encode_with_wild_type(input);
-  std::map<std::string, at::Tensor> result = {{"genes", states.wild_type()}};
-  if (pool_) result["pooled"] = pool(states, input).narrow(0, 0, states.batch());
-  return result;
-}
-
 }  // namespace lacuna

@@ -182,7 +182,7 @@ void run(Arguments arguments) {
   if (arguments.train) need_torch("--train");
   if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
   for (const std::string& rung : arguments.rungs)
-    arguments.ladder.rungs.push_back(rung_from_name(rung));
+    arguments.ladder.rungs.push_back(rung_from_name(rung, kScreenRungs));
   check_folder_of(arguments.json, "--json");
   check_folder_of(arguments.svg, "--svg");
   const double load = load_average();

@@ -72,8 +72,7 @@ std::string or_dash(double value, const std::string& text) { return value > 0 ? 
 
 std::string pays_back(const RungPlan& rung) {
   if (rung.pays_back) return format_epochs(*rung.pays_back);
-  const bool is_made_before = loads_masks(rung.rung) && rung.rung != Rung::worker;
-  return is_made_before ? "never" : "-";
+  return is_made_before(rung.rung) ? "never" : "-";
 }
 
 std::string mark(const LadderPlan& plan, Rung rung) {
@@ -87,7 +86,7 @@ void print_ladder(const LadderPlan& plan) {
                                                  "pays back", "fits", ""}};
   for (const RungPlan& rung : plan.rungs) {
     const double once = rung.prepare_seconds;
-    rows.push_back({std::string(name(rung.rung)),
+    rows.push_back({name(rung.rung),
                     or_dash(rung.disk_bytes, format_bytes(uint64_t(rung.disk_bytes))),
                     format_bytes(uint64_t(rung.memory_bytes)),
                     format_bytes(uint64_t(rung.moved_bytes)), or_dash(once, format_seconds(once)),

@@ -3,39 +3,38 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <vector>
 
 #include "lacuna/core/error.h"
 
 namespace lacuna {
-namespace {
 
-constexpr std::array kRungs = {Rung::disk_u8,        Rung::disk_bits, Rung::disk_bf16,
-                               Rung::disk_positions, Rung::ram_u8,    Rung::ram_bits,
-                               Rung::worker,         Rung::device,    Rung::kernel};
-constexpr std::array<std::string_view, kRungs.size()> kNames = {
-    "disk:u8",  "disk:bits", "disk:bf16", "disk:positions", "ram:u8",
-    "ram:bits", "worker",    "device",    "kernel"};
-
-}  // namespace
-
-std::string_view name(Rung rung) { return kNames[size_t(rung)]; }
-
-Rung rung_from_name(std::string_view name) {
-  for (size_t i = 0; i < kRungs.size(); ++i)
-    if (kNames[i] == name) return kRungs[i];
-  throw Error("there is no rung '{}'; there are: {}", name, fmt::join(kNames, ", "));
+std::string_view name(Place place) {
+  constexpr std::array<std::string_view, 6> kNames = {"disk",   "ram",    "tiered",
+                                                      "worker", "device", "kernel"};
+  return kNames[size_t(place)];
 }
 
-std::span<const Rung> all_rungs() { return kRungs; }
-
-bool is_stored(Rung rung) { return rung <= Rung::disk_positions; }
-
-MaskForm form_of(Rung rung) {
-  if (rung == Rung::disk_bits || rung == Rung::ram_bits) return MaskForm::bits;
-  if (rung == Rung::disk_bf16) return MaskForm::bf16;
-  return rung == Rung::disk_positions ? MaskForm::positions : MaskForm::u8;
+std::string_view name(Form form) {
+  constexpr std::array<std::string_view, 8> kNames = {"",          "u8",  "bits",   "bf16",
+                                                      "positions", "f32", "chunks", "resident"};
+  return kNames[size_t(form)];
 }
 
-bool loads_masks(Rung rung) { return rung != Rung::device && rung != Rung::kernel; }
+std::string name(Rung rung) {
+  std::string text(name(rung.place));
+  if (rung.form != Form::none) text.append(":").append(name(rung.form));
+  if (rung.expanded_at) text.append("@").append(name(*rung.expanded_at));
+  return text;
+}
+
+Rung rung_from_name(std::string_view wanted, std::span<const Rung> offered) {
+  std::vector<std::string> names;
+  for (const Rung rung : offered) {
+    names.push_back(name(rung));
+    if (names.back() == wanted) return rung;
+  }
+  throw Error("there is no rung '{}'; there are: {}", wanted, fmt::join(names, ", "));
+}
 
 }  // namespace lacuna

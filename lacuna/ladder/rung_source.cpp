@@ -1,5 +1,7 @@
 #include "lacuna/ladder/rung_source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -24,9 +26,6 @@ struct RungMasks::State {
   uint64_t samples = 0, record_bytes = 0;
   Scratch<uint8_t> wild_type;  // [stride]
 
-  bool is_held() const { return samples > 0; }
-  // Batches have a buffer of their own, which is filled from what is stored.
-  bool expands() const { return (store || is_held()) && form != MaskForm::u8; }
   std::span<const std::byte> record(uint64_t sample) const {
     if (store) return store->record(sample);
     return {held.get() + sample * record_bytes, record_bytes};
@@ -38,7 +37,7 @@ namespace {
 constexpr double kMargin = 1.2;  // of free memory, over what is needed: batches come on top
 
 MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungOptions& options) {
-  const MaskForm form = form_of(options.rung);
+  const MaskForm form = mask_form(options.rung);
   if (options.store.empty())
     throw Error("rung {} needs a store (key `store`); `{}` makes one", name(options.rung),
                 prepare_command(screen, form, "STORE"));
@@ -66,6 +65,19 @@ MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungO
 }  // namespace
 
 // ---- what a rung reads
+RungOptions rung_for(const RungOptions& asked, const std::string& model, bool reads_masks,
+                     const std::function<void(const std::string&)>& note) {
+  if (has_masks(asked.rung) && !reads_masks) {
+    note(fmt::format("rung {} is not used: model {} reads no masks, so none are made",
+                     name(asked.rung), model));
+    return {};
+  }
+  if (!asked.store.empty() && !is_stored(asked.rung))
+    note(fmt::format("store {} is not read: rung {} needs none", asked.store.string(),
+                     name(asked.rung)));
+  return asked;
+}
+
 RungMasks::RungMasks() : state_(std::make_shared<State>()) {}
 
 RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungOptions& options,
@@ -73,15 +85,15 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
   const auto state = std::make_shared<State>();
   state_ = state;
   state->rung = options.rung;
-  if (options.rung == Rung::kernel) return;
-  state->form = form_of(options.rung);
+  if (!has_masks(options.rung)) return;
+  state->form = mask_form(options.rung);
   const RemovalRules rules(graph);
   state->layout.emplace(rules, MaskForm::u8);
   state->wild_type = Scratch<uint8_t>(state->layout->stride());
   write_wild_type(*state->layout, state->wild_type.get());
-  if (options.rung == Rung::worker) state->table.emplace(rules, *state->layout);
+  if (makes_masks_in_loader(options.rung)) state->table.emplace(rules, *state->layout);
   if (is_stored(options.rung)) state->store.emplace(open_store(screen, graph, options));
-  if (options.rung != Rung::ram_u8 && options.rung != Rung::ram_bits) return;
+  if (!is_held(options.rung)) return;
 
   // The masks of all of the screen's samples, so that a sample's number says where its record is.
   const MaskEncoder encoder(rules, state->form);
@@ -175,10 +187,10 @@ void RungSource::reserve(RungBatch& out) const {
   const uint64_t capacity = std::max(batch_, out.size());
   if (out.capacity_ >= capacity) return;
   out.capacity_ = 0;
-  if (masks_.rung() == Rung::worker)
+  if (makes_masks_in_loader(masks_.rung()))
     out.arena_ =
         std::make_unique<MaskArena>(masks_.layout(), *masks_.state_->table, int64_t(capacity) + 1);
-  if (masks_.state_->expands())
+  else if (fills_records(masks_.rung()))
     out.buffer_ = Scratch<uint8_t>((capacity + 1) * masks_.layout().stride());
   out.capacity_ = capacity;
 }
@@ -188,9 +200,9 @@ void RungSource::fill_masks(RungBatch& out) const {
   const RungMasks::State& state = *masks_.state_;
   const std::span<const uint64_t> samples = out.samples_.samples();
   const uint64_t stride = state.layout->stride();
-  if (state.rung == Rung::worker) {
+  if (makes_masks_in_loader(state.rung)) {
     out.block_ = out.arena_->update({out.samples_.removed(), out.samples_.ptr()});
-  } else if (state.expands()) {
+  } else if (fills_records(state.rung)) {
     uint8_t* record = out.buffer_.get();
     for (const uint64_t sample : samples) {
       expand_masks(*state.layout, state.form, state.record(sample), record);

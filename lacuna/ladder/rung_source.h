@@ -12,13 +12,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lacuna/core/system/progress.h"
 #include "lacuna/core/system/scratch.h"
-#include "lacuna/ladder/rung.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/ops/masks/masks.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/screen/screen_batch.h"
@@ -29,6 +31,11 @@ struct RungOptions {
   Rung rung = Rung::kernel;
   fs::path store = {};  // of a disk rung
 };
+
+// What to open for a model: what was asked for, or kernel where the model reads no masks.
+// note: told of a rung or a store that is not used.
+RungOptions rung_for(const RungOptions& asked, const std::string& model, bool reads_masks,
+                     const std::function<void(const std::string&)>& note);
 
 // What a rung reads masks from: an open store, masks in memory, or lists of what goes with each
 // gene. Made once; copies share it and are cheap.
@@ -49,6 +56,8 @@ class RungMasks {
   uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
   // How many batches a loader of so many threads should make ahead: few where a batch holds masks.
   uint64_t prefetch(int threads) const { return loads_masks() ? masks_ahead(threads) : 128; }
+  // The same for predictions, whose loader has one thread.
+  uint64_t prefetch_to_predict() const { return loads_masks() ? kMasksAheadToPredict : 128; }
   // Throws Error unless these samples of the screen are there (a store may hold fewer).
   void check_samples(const Screen& screen, uint64_t first, uint64_t last) const;
 

@@ -17,22 +17,18 @@ namespace {
 
 constexpr uint64_t kBatch = 7;
 
-MaskForm stored_form(Rung rung) { return form_of_disk_rung(name(rung)); }
-
 // A screen with a store for every disk rung.
 class Ladder {
  public:
   explicit Ladder(uint64_t samples = 60, GraphSize size = GraphSize::tiny)
       : screens_(samples, size), screen_(screens_.write("screen", samples)) {
-    for (const Rung rung : all_rungs())
-      if (is_stored(rung)) prepare_masks(screen_, stored_form(rung), store(rung), {});
+    for (const Rung rung : kScreenRungs)
+      if (is_stored(rung)) prepare_masks(screen_, mask_form(rung), store(rung), {});
   }
 
   const Screen& screen() const { return screen_; }
   uint64_t seed() const { return screens_.seed; }
-  fs::path store(Rung rung) const {
-    return screens_.directory / ("store" + std::to_string(int(rung)));
-  }
+  fs::path store(Rung rung) const { return screens_.directory / ("store-" + name(rung)); }
   RungSource source(Rung rung) const {
     return RungSource(screen_, RungMasks(screen_, screen_.graph(), {rung, store(rung)}), kBatch);
   }
@@ -60,7 +56,7 @@ class Ladder {
 
 void expect_same_masks(const Ladder& ladder) {
   SCOPED_TRACE(ladder.seed());
-  for (const Rung rung : all_rungs()) {
+  for (const Rung rung : kScreenRungs) {
     if (!loads_masks(rung)) continue;
     SCOPED_TRACE(name(rung));
     const RungSource source = ladder.source(rung);
@@ -91,7 +87,7 @@ TEST(RungSource, EveryRungGivesTheSameMasksAtYeastSize) {
 
 TEST(RungSource, ABatchThatIsKeptNeverChanges) {
   const Ladder ladder;
-  for (const Rung rung : all_rungs()) {
+  for (const Rung rung : kScreenRungs) {
     if (!loads_masks(rung)) continue;
     SCOPED_TRACE(name(rung));
     std::vector<BatchRef<RungBatch>> kept;

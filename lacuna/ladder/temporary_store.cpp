@@ -10,7 +10,7 @@ TemporaryStore::TemporaryStore(const Screen& screen, Rung rung, const fs::path& 
   if (!is_stored(rung)) return;
   path_ = folder / "store";
   try {
-    const auto made = prepare_masks(screen, form_of_disk_rung(name(rung)), path_, {}, progress);
+    const auto made = prepare_masks(screen, mask_form(rung), path_, {}, progress);
     if (made.is_stopped) throw Stopped();
     bytes_ = made.bytes;
   } catch (...) {

@@ -5,7 +5,7 @@
 
 #include "lacuna/core/system/file.h"
 #include "lacuna/core/system/progress.h"
-#include "lacuna/ladder/rung.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -109,9 +109,9 @@ class Criteria {
 
   // ---- training on every rung, which two of the questions are about
   void train_on_rungs() {
-    progress_.begin("training on every rung", all_rungs().size(), "rungs");
+    progress_.begin("training on every rung", kScreenRungs.size(), "rungs");
     uint64_t done = 0;
-    for (const Rung rung : all_rungs()) {
+    for (const Rung rung : kScreenRungs) {
       try {
         trained_[rung] = train_on(config_, rung);
       } catch (const std::exception& error) {
@@ -182,15 +182,15 @@ class Criteria {
       throw_if_stopped();
       return NoAnswer{error.what()};
     }
-    progress_.begin("predicting on every rung in f64", all_rungs().size(), "rungs");
-    for (const Rung rung : all_rungs()) {
+    progress_.begin("predicting on every rung in f64", kScreenRungs.size(), "rungs");
+    for (const Rung rung : kScreenRungs) {
       throw_if_stopped();
       try {
         const TemporaryStore store(slice_, rung, settings_.folder);
         Config config = config_;
         config.rung = rung;
         config.store = store.path();
-        result.ours[std::string(name(rung))] = predict_in_f64(config, weights_, samples, note_);
+        result.ours[name(rung)] = predict_in_f64(config, weights_, samples, note_);
       } catch (const std::exception& error) {
         throw_if_stopped();
         return failure(fmt::format("rung {} failed: {}", name(rung), error.what()));
@@ -213,8 +213,8 @@ class Criteria {
   Measured<MemoryMeasurement> memory() const {
     MemoryMeasurement result;
     result.on_gpu = has_gpu();
-    for (const Rung rung : all_rungs()) {
-      std::optional<double>& bytes = result.rungs[std::string(name(rung))];
+    for (const Rung rung : kScreenRungs) {
+      std::optional<double>& bytes = result.rungs[name(rung)];
       if (trained_.contains(rung)) bytes = double(bytes_of(trained_.at(rung)));
     }
     const MaskLayout layout(RemovalRules(slice_.graph()), MaskForm::u8);

@@ -25,7 +25,7 @@ std::vector<double> predict_in_f64(const Config& config, const fs::path& checkpo
   std::vector<double> predicted;
   while (const auto next = loader.next()) {
     ModelInput input = make_input(next->samples().removed(), next->samples().ptr());
-    if (session.masks.loads_masks()) input.masks = mask_tensor(*next, session.masks);
+    input.masks = mask_tensor(*next, session.masks);
     const at::Tensor out = session.model->forward(to_device(input, session.device()))
                                .to(at::kCPU, at::kDouble)
                                .contiguous();  // [B, L]

@@ -23,7 +23,7 @@ struct ModelInput {
   // [B, k] i64: the removed genes of each sample, ascending and without repeats; then -1
   at::Tensor sets;
   // [B + 1, stride] u8: mask records (ops/masks.h) of the samples and, behind them, of the wild
-  // type, where they were loaded (load/rung.h). gin() then reads them instead of `removed`.
+  // type, where they were loaded (ladder/rung_source.h). gin() then reads them instead of `removed`.
   at::Tensor masks = {};
 
   int64_t batch() const { return ptr.size(0) - 1; }

@@ -13,8 +13,6 @@
 namespace lacuna {
 namespace {
 
-bool is_held(Rung rung) { return rung == Rung::ram_u8 || rung == Rung::ram_bits; }
-
 class Planner {
  public:
   Planner(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
@@ -40,10 +38,6 @@ class Planner {
   double buffers() const { return double(settings_.prefetch + 2); }
   // Of those with masks, validation has some of its own, for twice as many samples.
   double mask_buffers() const { return buffers() + 2 * double(kMasksAheadToPredict + 1); }
-  // Whether a batch has u8 records of its own; those of disk:u8 and ram:u8 refer to the masks.
-  static bool has_records(Rung rung) {
-    return loads_masks(rung) && rung != Rung::disk_u8 && rung != Rung::ram_u8;
-  }
 
   // Masks beside those that the loader made, as so many batches of them. Validation predicts two
   // batches' worth at a time while training keeps what it has.
@@ -51,42 +45,43 @@ class Planner {
   double copies_in_memory(Rung rung) const {
     if (!loads_masks(rung)) return 0;
     const double on_the_way = machine_.gpu ? 2 : 0;  // from which the GPU fetches them
-    if (has_records(rung)) return on_the_way;        // side by side, read where they lie
+    if (fills_records(rung)) return on_the_way;      // side by side, read where they lie
     return (machine_.gpu ? on_the_way : 1) + kPredicted;
   }
   double copies_on_device(Rung rung) const {
-    if (rung == Rung::kernel) return 0;
+    if (!has_masks(rung)) return 0;
     return (loads_masks(rung) ? kFed : 1) + kPredicted;
   }
   // On a GPU: the batch that is used, the one that arrives, and the one that a recorded step reads.
   static constexpr double kFed = 3;
 
   void count_bytes(RungPlan& plan) const {
-    const FormSize& form = sizes_.of(form_of(plan.rung));
+    const FormSize& form = sizes_.of(mask_form(plan.rung));
     const double masks = batch() * sizes_.u8.record;
     if (is_stored(plan.rung)) plan.disk_bytes = samples() * form.stored;
-    if (is_stored(plan.rung) || is_held(plan.rung)) plan.read_bytes = batch() * form.record;
+    if (is_made_before(plan.rung)) plan.read_bytes = batch() * form.record;
 
     plan.memory_bytes = buffers() * index_bytes();
-    if (has_records(plan.rung)) plan.memory_bytes += mask_buffers() * masks;
+    if (fills_records(plan.rung)) plan.memory_bytes += mask_buffers() * masks;
     if (is_held(plan.rung)) plan.memory_bytes += samples() * form.record;
-    if (plan.rung == Rung::worker) plan.memory_bytes += double(sizes_.table);
+    if (makes_masks_in_loader(plan.rung)) plan.memory_bytes += double(sizes_.table);
     plan.memory_bytes += copies_in_memory(plan.rung) * masks;
 
     plan.moved_bytes = index_bytes() + (loads_masks(plan.rung) ? masks : 0);
-    const double table = plan.rung == Rung::device ? double(sizes_.table) : 0;
+    const double table = makes_masks_on_device(plan.rung) ? double(sizes_.table) : 0;
     if (machine_.gpu)
       plan.device_bytes =
           copies_on_device(plan.rung) * masks + table + (kFed + kPredicted) * index_bytes();
-    else if (plan.rung == Rung::device)  // made by a step and gone with it: validation's are more
+    else if (makes_masks_on_device(
+                 plan.rung))  // made by a step and gone with it: validation's are more
       plan.memory_bytes += kPredicted * masks + table;
   }
 
   double loader_seconds(Rung rung) const {
-    const StepCosts::Form& form = costs_.of(form_of(rung));
+    const StepCosts::Form& form = costs_.of(mask_form(rung));
     double record = 0;
     if (is_stored(rung)) record += costs_.look_up;
-    if (has_records(rung)) record += rung == Rung::worker ? costs_.update : form.expand;
+    if (fills_records(rung)) record += makes_masks_in_loader(rung) ? costs_.update : form.expand;
     // Measured for the batch that was asked for.
     return (loads_masks(rung) ? costs_.handed : costs_.indices) + batch() * record;
   }
@@ -94,7 +89,7 @@ class Planner {
   double later_seconds(const RungPlan& plan) const {
     const double masks = batch() * sizes_.u8.record;
     double seconds = machine_.gpu ? plan.moved_bytes / machine_.gpu->link.value : 0;
-    if (plan.rung != Rung::device) return seconds;
+    if (!makes_masks_on_device(plan.rung)) return seconds;
     // Without a GPU by the thread that trains, which the loader's threads do not help.
     return seconds + (machine_.gpu ? masks / machine_.gpu->bandwidth.value
                                    : batch() * costs_.update * costs_.threads);
@@ -109,16 +104,16 @@ class Planner {
   }
 
   void count_seconds(RungPlan& plan) const {
-    const StepCosts::Form& form = costs_.of(form_of(plan.rung));
+    const StepCosts::Form& form = costs_.of(mask_form(plan.rung));
     const double records = buffers() * batch();
     if (is_stored(plan.rung))
       plan.prepare_seconds =
           std::max(samples() * form.make, plan.disk_bytes / machine_.disk_write.value);
     if (is_held(plan.rung)) {
-      const double share = sizes_.of(form_of(plan.rung)).record / sizes_.u8.record;
+      const double share = sizes_.of(mask_form(plan.rung)).record / sizes_.u8.record;
       plan.start_seconds = samples() * (form.make + share * costs_.first);
     }
-    if (has_records(plan.rung)) plan.start_seconds += records * costs_.first;
+    if (fills_records(plan.rung)) plan.start_seconds += records * costs_.first;
     plan.batch_seconds = loader_seconds(plan.rung);
     plan.later_seconds = later_seconds(plan);
     plan.cold_seconds = cold_seconds(plan);
@@ -145,10 +140,10 @@ class Planner {
   const PlanSettings& settings_;
 };
 
-void find_pay_back(std::vector<RungPlan>& rungs) {
-  const RungPlan worker = rungs[size_t(Rung::worker)];
-  for (RungPlan& plan : rungs) {
-    if (!is_stored(plan.rung) && !is_held(plan.rung)) continue;
+void find_pay_back(LadderPlan& ladder) {
+  const RungPlan& worker = ladder.of(Rung::worker);
+  for (RungPlan& plan : ladder.rungs) {
+    if (!is_made_before(plan.rung)) continue;
     const double saved = worker.epoch_seconds - plan.epoch_seconds;
     const double spent = plan.prepare_seconds + plan.start_seconds - worker.start_seconds;
     if (saved > 0) plan.pays_back = std::max(0.0, spent / saved);
@@ -159,7 +154,7 @@ void find_pay_back(std::vector<RungPlan>& rungs) {
 const RungPlan* best_of(const std::vector<RungPlan>& rungs, bool with_masks) {
   const RungPlan* best = nullptr;
   for (const RungPlan& plan : rungs) {
-    if (!plan.fits() || (with_masks && plan.rung == Rung::kernel)) continue;
+    if (!plan.fits() || (with_masks && !has_masks(plan.rung))) continue;
     if (!best || plan.total_seconds <= best->total_seconds) best = &plan;
   }
   return best;
@@ -178,8 +173,8 @@ LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Mac
   LadderPlan plan;
   plan.settings = settings;
   const Planner planner(sizes, costs, machine, settings);
-  for (const Rung rung : all_rungs()) plan.rungs.push_back(planner.plan(rung));
-  find_pay_back(plan.rungs);
+  for (const Rung rung : kScreenRungs) plan.rungs.push_back(planner.plan(rung));
+  find_pay_back(plan);
   if (const RungPlan* best = best_of(plan.rungs, false)) plan.pick = best->rung;
   if (const RungPlan* best = best_of(plan.rungs, true)) plan.masks_pick = best->rung;
   explain(machine, plan);

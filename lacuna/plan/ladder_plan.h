@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/ladder/rung.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/masks/mask_sizes.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/plan/step_costs.h"
@@ -65,7 +65,7 @@ struct RungPlan {
 
 struct LadderPlan {
   PlanSettings settings;
-  std::vector<RungPlan> rungs;  // in the order of all_rungs()
+  std::vector<RungPlan> rungs;  // in the order of kScreenRungs
   std::optional<Rung> pick;     // the least total_seconds of those that fit
   std::string reason;
   std::optional<Rung> masks_pick;  // the same for a model that reads masks: any but kernel

@@ -86,10 +86,9 @@ std::string why_made_before(const RungPlan& picked, const LadderPlan& plan) {
 }
 
 std::string why(const Machine& machine, Rung rung, const LadderPlan& plan) {
-  if (rung == Rung::kernel) return why_kernel(plan);
-  if (rung == Rung::device) return why_device(machine, plan);
-  if (rung == Rung::worker) return why_worker(plan);
-  return why_made_before(plan.of(rung), plan);
+  if (is_made_before(rung)) return why_made_before(plan.of(rung), plan);
+  if (makes_masks_in_loader(rung)) return why_worker(plan);
+  return makes_masks_on_device(rung) ? why_device(machine, plan) : why_kernel(plan);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class Bench {
     const uint64_t before = own_memory();
     const RungMasks masks(slice_, slice_.graph(), {.rung = result.rung, .store = store});
     const RungSource source(slice_, masks, settings_.batch);
-    if (result.rung == Rung::ram_u8 || result.rung == Rung::ram_bits)
+    if (is_held(result.rung))
       result.stored_bytes = double(masks.held_bytes()) / double(source.size());
     RungLoader loader(
         source,

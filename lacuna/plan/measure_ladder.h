@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lacuna/core/system/progress.h"
-#include "lacuna/ladder/rung.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/screen/screen.h"
 
@@ -26,7 +26,7 @@ namespace lacuna {
 
 struct LadderSettings {
   fs::path folder;  // for the stores, one at a time
-  std::vector<Rung> rungs = {all_rungs().begin(), all_rungs().end()};
+  std::vector<Rung> rungs = {kScreenRungs.begin(), kScreenRungs.end()};
   uint64_t batch = 28;
   int threads = 2;     // of the loader, at least 1
   double seconds = 1;  // to measure a rung for, about

@@ -5,7 +5,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/text.h"
-#include "lacuna/ladder/rung.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/measured_on.h"
 #include "lacuna/report/page.h"
@@ -52,7 +52,7 @@ std::string samples_of(const Ladder& ladder) {
 // Masks that could be read: `device` and `kernel` load none.
 bool has_masks(const std::string& rung) {
   return std::ranges::none_of(
-      all_rungs(), [&](Rung other) { return name(other) == rung && !loads_masks(other); });
+      kScreenRungs, [&](Rung other) { return name(other) == rung && !loads_masks(other); });
 }
 
 ForestPlot plot_of(const Ladder& ladder) {

@@ -8,6 +8,7 @@
 #include "lacuna/core/seal.h"
 #include "lacuna/core/text/settings.h"
 #include "lacuna/core/text/yaml_text.h"
+#include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/run/model_settings.h"
 #include "lacuna/screen/samples.h"
 
@@ -105,7 +106,7 @@ Config resolve(const YAML::Node& tree) {
   config.split = top.text("split");
   config.labels = top.list("labels");
   config.graph = top.choice("graph", {"kept", "shuffled"});
-  config.rung = rung_from_name(top.text("rung"));
+  config.rung = rung_from_name(top.text("rung"), kScreenRungs);
   config.store = top.text("store");
   config.model = tree["model"];
   config.train = read_train(Settings(tree["train"], "train"));

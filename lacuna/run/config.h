@@ -48,7 +48,7 @@ struct Config {
   std::string split;
   std::vector<std::string> labels;  // empty: all
   std::string graph;                // kept, shuffled
-  Rung rung;                        // where masks are made (load/rung.h)
+  Rung rung;                        // where masks are made (ladder/screen_rungs.h)
   fs::path store;                   // of a disk rung
   YAML::Node model;
   TrainOptions train;

@@ -85,6 +85,7 @@ void fill_labels(const ScreenBatch& from, const LabelScale& labels,
 }  // namespace
 
 at::Tensor mask_tensor(const RungBatch& batch, const RungMasks& masks) {
+  if (!masks.loads_masks()) return {};
   const int64_t rows = int64_t(batch.size()) + 1, stride = int64_t(masks.layout().stride());
   if (batch.block())
     return at::from_blob(const_cast<uint8_t*>(batch.block()), {rows, stride}, at::kByte);
@@ -172,7 +173,7 @@ void BatchFeed::fetch(Slot& slot) {
   slot.batch.samples.assign(numbers.begin(), numbers.end());
   const RungMasks& masks = loader_.source().masks();
   if (!slot.stream) {
-    if (masks.loads_masks()) slot.batch.input.masks = mask_tensor(*batch, masks);
+    slot.batch.input.masks = mask_tensor(*batch, masks);
     slot.held = std::move(batch);
     return;
   }

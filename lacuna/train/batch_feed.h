@@ -31,8 +31,8 @@ struct DeviceBatch {
 DeviceBatch clone(const DeviceBatch& batch);
 void copy(const DeviceBatch& from, DeviceBatch& to);
 
-// The masks of a batch and of the wild type, [B + 1, stride] u8 on the host. Where they lie in one
-// block already this is a view, valid as long as the batch.
+// The masks of a batch and of the wild type, [B + 1, stride] u8 on the host; undefined where none
+// are loaded. Where they lie in one block already this is a view, valid as long as the batch.
 at::Tensor mask_tensor(const RungBatch& batch, const RungMasks& masks);
 
 struct FeedOptions {

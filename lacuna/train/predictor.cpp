@@ -40,7 +40,7 @@ std::vector<float> predict_input(Session& session, const ModelInput& host) {
 
 ModelInput input_of(const RungBatch& batch, const RungMasks& masks) {
   ModelInput input = make_input(batch.samples().removed(), batch.samples().ptr());
-  if (masks.loads_masks()) input.masks = mask_tensor(batch, masks);
+  input.masks = mask_tensor(batch, masks);
   return input;
 }
 
@@ -66,10 +66,9 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
   const uint64_t count = samples.size(), labels = session.labels.size();
   const RungMasks& masks = session.masks;
   const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
-  Loader loader(source,
-                {.order = {.global_batch = batch, .shuffled = false},
-                 .threads = 1,
-                 .prefetch = masks.loads_masks() ? kMasksAheadToPredict : masks.prefetch(1)});
+  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
+                         .threads = 1,
+                         .prefetch = masks.prefetch_to_predict()});
   progress.begin("predicting", count, "samples");
   while (const auto next = loader.next()) {
     throw_if_stopped();

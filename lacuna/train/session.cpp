@@ -125,16 +125,10 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   if (device.is_cpu()) choose_threads(config, screen.graph().genes().size());
-  RungOptions rung = {config.rung, config.store};
-  if (config.rung != Rung::kernel && !model->reads_masks()) {
-    note(fmt::format("rung {} is not used: model {} reads no masks, so none are made",
-                     name(config.rung), config.model["name"].as<std::string>()));
-    rung = {};
-  }
-  if (rung.rung == Rung::device) graph.make_masks(seen.graph);
-  if (!rung.store.empty() && !is_stored(rung.rung))
-    note(fmt::format("store {} is not read: rung {} needs none", rung.store.string(),
-                     name(rung.rung)));
+  const RungOptions rung =
+      rung_for({config.rung, config.store}, config.model["name"].as<std::string>(),
+               model->reads_masks(), note);
+  if (makes_masks_on_device(rung.rung)) graph.make_masks(seen.graph);
   const RungMasks masks(screen, seen.graph, rung, progress);
   return {config, screen, split, std::move(seen.fingerprint), std::move(labels),
           masks,  graph,  model};

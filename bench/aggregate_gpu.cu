@@ -194,11 +194,11 @@ float to_float(BFloat16 v) { return float(v); }
 struct Setup {
   EdgeLists graph;
   GraphPlan plan;
-  std::unique_ptr<SlicePlan> slices;
+  std::unique_ptr<SlabPlan> slabs;
   Buffer<std::byte> plan_bytes;
-  std::unique_ptr<Buffer<std::byte>> slice_bytes;
+  std::unique_ptr<Buffer<std::byte>> slab_bytes;
 
-  explicit Setup(EdgeLists g, bool want_slices = true)
+  explicit Setup(EdgeLists g, bool want_slabs = true)
       : graph(std::move(g)),
         plan(graph.plan()),
         plan_bytes(std::vector<std::byte>(plan.bytes().begin(), plan.bytes().end())) {
@@ -214,29 +214,29 @@ struct Setup {
     std::printf("%u nodes, %u types, %lu edges, longest row %lu in, %lu out\n", plan.node_count(),
                 plan.type_count(), (unsigned long)plan.edge_count(), (unsigned long)longest_in,
                 (unsigned long)longest_out);
-    if (want_slices && plan.node_count() < 65535) {
+    if (want_slabs && plan.node_count() < 65535) {
       int bytes = 0;
       CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
       const auto begin = std::chrono::steady_clock::now();
-      slices = std::make_unique<SlicePlan>(SlicePlan::make(
-          plan, {slice_capacity(uint64_t(bytes), plan.node_count(), plan.type_count())}));
+      slabs = std::make_unique<SlabPlan>(SlabPlan::make(
+          plan, {slab_capacity(uint64_t(bytes), plan.node_count(), plan.type_count())}));
       const double s =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      slice_bytes = std::make_unique<Buffer<std::byte>>(
-          std::vector<std::byte>(slices->bytes().begin(), slices->bytes().end()));
-      const auto &f = slices->forward(), &b = slices->backward();
+      slab_bytes = std::make_unique<Buffer<std::byte>>(
+          std::vector<std::byte>(slabs->bytes().begin(), slabs->bytes().end()));
+      const auto &f = slabs->forward(), &b = slabs->backward();
       std::printf(
-          "slice plan: %.2f s, %.1f MB; gathers an edge %.3f (chunks), %.3f (rows) forward in %u "
+          "slab plan: %.2f s, %.1f MB; gathers an edge %.3f (chunks), %.3f (rows) forward in %u "
           "panels, %.3f, %.3f backward in %u\n",
-          s, double(slices->bytes().size()) / 1e6, double(f.chunks.gathers) / double(f.edges),
+          s, double(slabs->bytes().size()) / 1e6, double(f.chunks.gathers) / double(f.edges),
           double(f.rows.gathers) / double(f.edges), f.panel_count,
           double(b.chunks.gathers) / double(b.edges), double(b.rows.gathers) / double(b.edges),
           b.panel_count);
     }
   }
-  CudaGraph view(bool with_slices = true) const {
-    if (!with_slices || !slices) return {&plan, plan_bytes.data, nullptr, nullptr};
-    return {&plan, plan_bytes.data, slices.get(), slice_bytes->data};
+  CudaGraph view(bool with_slabs = true) const {
+    if (!with_slabs || !slabs) return {&plan, plan_bytes.data, nullptr, nullptr};
+    return {&plan, plan_bytes.data, slabs.get(), slab_bytes->data};
   }
 };
 
@@ -390,13 +390,13 @@ double check(const Setup& s, const Batch& batch, int64_t width, bool backward, c
 }
 
 struct Options {
-  bool slices = true, eps = false, values = false, backward = false, grad_eps = false;
+  bool slabs = true, eps = false, values = false, backward = false, grad_eps = false;
 };
 template <class Real>
 double ours_ms(const Setup& s, const Batch& batch, int64_t width, const Options& o,
                const Buffer<Real>& x, const Buffer<Real>& grad_out, Buffer<Real>& out,
                double* error, int times = 21) {
-  const CudaGraph graph = s.view(o.slices);
+  const CudaGraph graph = s.view(o.slabs);
   const CudaAggregateOptions options;
   const int64_t b = batch.view().batch;
   std::vector<float> eps(s.plan.type_count(), 0.25f), values(o.values ? s.plan.edge_count() : 1);
@@ -474,18 +474,18 @@ void ladder_of(const Setup& s, int64_t batch_size, int64_t width, bool with_naiv
     line(what, ms, opponent, error);
     return ms;
   };
-  row("gather", {.slices = false}, forward);
-  if (s.slices) {
+  row("gather", {.slabs = false}, forward);
+  if (s.slabs) {
     row("shared memory", {}, forward);
     row("shared memory, self term", {.eps = true}, forward);
   }
-  row("gather, edge values", {.slices = false, .values = true}, forward);
-  if (s.slices) row("shared memory, edge values", {.values = true}, forward);
+  row("gather, edge values", {.slabs = false, .values = true}, forward);
+  if (s.slabs) row("shared memory, edge values", {.values = true}, forward);
   const double back = cusparse_ms<Real>(s, columns, grad_out.data, out.data, true);
   std::printf("backward, %s, summed over types\n", real);
   line("cuSPARSE, nothing removed, no self term", back, back, -1);
-  row("gather, self term", {.slices = false, .eps = true, .backward = true}, back);
-  if (s.slices) {
+  row("gather, self term", {.slabs = false, .eps = true, .backward = true}, back);
+  if (s.slabs) {
     row("shared memory", {.backward = true}, back);
     row("shared memory, self term", {.eps = true, .backward = true}, back);
     row("shared memory, self term, gradient of eps",

@@ -171,10 +171,10 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
     buffers_ = {plan_};
   } else {
     static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
-    const auto ready = plans ? OptionalTensor(bytes_tensor(plans->slices.bytes())) : std::nullopt;
+    const auto ready = plans ? OptionalTensor(bytes_tensor(plans->slabs.bytes())) : std::nullopt;
     const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
-    const auto [on_device, its_slices, number] = place.call(plan_, like, true, ready);
-    buffers_ = {on_device, its_slices};
+    const auto [on_device, its_slabs, number] = place.call(plan_, like, true, ready);
+    buffers_ = {on_device, its_slabs};
     sizes_.push_back(number);
   }
   if (features_.defined()) features_ = features_.to(device);

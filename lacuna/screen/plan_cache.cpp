@@ -28,12 +28,12 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 
 uint64_t key_of(const GraphPlan& graph, uint32_t capacity) {
-  const uint64_t words[] = {hash64(graph.bytes()), capacity, SlicePlan::kVersion};
+  const uint64_t words[] = {hash64(graph.bytes()), capacity, SlabPlan::kVersion};
   return hash64(std::as_bytes(std::span(words)));
 }
 
 // Throws Error unless the file is whole, of this key, and fits the graph.
-SlicePlan read_plan(const fs::path& path, uint64_t key, const GraphPlan& graph) {
+SlabPlan read_plan(const fs::path& path, uint64_t key, const GraphPlan& graph) {
   const MappedFile file(path);
   Header head = {};
   if (file.bytes().size() < sizeof(head)) throw Error("{}: cut short", path.string());
@@ -45,12 +45,12 @@ SlicePlan read_plan(const fs::path& path, uint64_t key, const GraphPlan& graph) 
   if (bytes.size() != head.byte_count)
     throw Error("{}: {} bytes of a plan of {}", path.string(), bytes.size(), head.byte_count);
   if (hash64(bytes) != head.xxh3) throw Error("{}: its checksum is wrong", path.string());
-  SlicePlan plan = SlicePlan::from_bytes(bytes, file.owner());
+  SlabPlan plan = SlabPlan::from_bytes(bytes, file.owner());
   plan.check_graph(graph);
   return plan;
 }
 
-void write_plan(const fs::path& path, uint64_t key, const SlicePlan& plan) {
+void write_plan(const fs::path& path, uint64_t key, const SlabPlan& plan) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
   if (error) throw Error("{}: cannot create: {}", path.parent_path().string(), error.message());
@@ -100,7 +100,7 @@ CachedPlan cached_plan(const Screen& screen, const HeteroGraph& graph, uint32_t 
   if (same_gene_edges(graph, screen.graph())) return cached_plan(screen, capacity, threads);
   CachedPlan plan;
   plan.graph = plan_gene_edges(graph);
-  plan.slices = SlicePlan::make(plan.graph, {capacity}, threads);
+  plan.slabs = SlabPlan::make(plan.graph, {capacity}, threads);
   plan.how = CachedPlan::made_not_saved;
   return plan;
 }
@@ -114,16 +114,16 @@ CachedPlan cached_plan(const fs::path& folder, const GraphPlan& graph, uint32_t 
   std::error_code absent;
   if (fs::exists(path, absent)) {
     try {
-      plan.slices = read_plan(path, key, graph);
+      plan.slabs = read_plan(path, key, graph);
       return plan;
     } catch (const Error& error) {
       plan.note = fmt::format("the cached plan of the graph was made anew: {}", error.what());
     }
   }
-  plan.slices = SlicePlan::make(graph, {capacity}, threads);
+  plan.slabs = SlabPlan::make(graph, {capacity}, threads);
   plan.how = CachedPlan::made;
   try {
-    write_plan(path, key, plan.slices);
+    write_plan(path, key, plan.slabs);
   } catch (const Error& error) {
     plan.how = CachedPlan::made_not_saved;
     plan.note =

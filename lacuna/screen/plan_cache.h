@@ -5,7 +5,7 @@
 //   if (!plan.note.empty()) show(plan.note);
 //
 // It lies in SCREEN/cache/slices-<key>.bin (docs/formats.md). The key is a hash of the edges as the
-// graph plan holds them, of the capacity and of the slice plan's version: another graph, another
+// graph plan holds them, of the capacity and of the slab plan's version: another graph, another
 // device or another version of the program looks for another file. A file is used in place, mapped,
 // after its length, its checksum and its contents were checked; one that fails is made anew. It is
 // written aside and renamed, so a reader sees all of it or nothing, and of several writers at once
@@ -32,7 +32,7 @@ struct CachedPlan {
     made_not_saved  // the folder takes no file, and `note` says why; or of a shuffled control
   };
   GraphPlan graph;
-  SlicePlan slices;
+  SlabPlan slabs;
   How how = read;
   std::string note;  // one line for the user when something was wrong, else empty
 };
@@ -40,8 +40,8 @@ struct CachedPlan {
 // The gene-gene edge types in the order of HeteroGraph::gene_edges().
 GraphPlan plan_gene_edges(const HeteroGraph& graph);
 
-// The plans of a screen's gene-gene edges. capacity: see slice_capacity(); throws what
-// SlicePlan::make() throws. threads 0: all available.
+// The plans of a screen's gene-gene edges. capacity: see slab_capacity(); throws what
+// SlabPlan::make() throws. threads 0: all available.
 CachedPlan cached_plan(const Screen& screen, uint32_t capacity, int threads = 0);
 // The same for the graph that a run computes on: kept where its gene-gene edges are the screen's.
 CachedPlan cached_plan(const Screen& screen, const HeteroGraph& graph, uint32_t capacity,

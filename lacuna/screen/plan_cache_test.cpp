@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t kCapacity = 24;  // 40 genes: two tiles
 
-bool same_bytes(const SlicePlan& a, const SlicePlan& b) {
+bool same_bytes(const SlabPlan& a, const SlabPlan& b) {
   return std::ranges::equal(a.bytes(), b.bytes());
 }
 
@@ -31,9 +31,9 @@ class PlanCache : public ::testing::Test {
     const Samples samples = small_samples(seed_, 50);
     return write_screen(directory_ / name, {graph, samples, {}, {{"command", "test"}}});
   }
-  // What SlicePlan itself says of these edges.
-  SlicePlan fresh(const HeteroGraph& graph, uint32_t capacity = kCapacity) {
-    return SlicePlan::make(testing::gene_graph(graph).plan(), {capacity});
+  // What SlabPlan itself says of these edges.
+  SlabPlan fresh(const HeteroGraph& graph, uint32_t capacity = kCapacity) {
+    return SlabPlan::make(testing::gene_graph(graph).plan(), {capacity});
   }
   std::vector<fs::path> files(const fs::path& folder) {
     std::vector<fs::path> found;
@@ -54,8 +54,8 @@ TEST_F(PlanCache, IsMadeOnceThenRead) {
   const CachedPlan second = cached_plan(screen, kCapacity);
   EXPECT_EQ(second.how, CachedPlan::read);
   EXPECT_EQ(second.note, "");
-  EXPECT_TRUE(same_bytes(first.slices, fresh(screen.graph())));
-  EXPECT_TRUE(same_bytes(second.slices, fresh(screen.graph())));
+  EXPECT_TRUE(same_bytes(first.slabs, fresh(screen.graph())));
+  EXPECT_TRUE(same_bytes(second.slabs, fresh(screen.graph())));
   EXPECT_TRUE(
       std::ranges::equal(second.graph.bytes(), testing::gene_graph(screen.graph()).plan().bytes()));
   ASSERT_EQ(files(cache_folder(screen)).size(), 1u);
@@ -70,7 +70,7 @@ TEST_F(PlanCache, TheFileMayGoWhileItIsUsed) {
   const CachedPlan plan = cached_plan(screen, kCapacity);
   ASSERT_EQ(plan.how, CachedPlan::read);
   fs::remove_all(cache_folder(screen));
-  EXPECT_TRUE(same_bytes(plan.slices, fresh(screen.graph())));
+  EXPECT_TRUE(same_bytes(plan.slabs, fresh(screen.graph())));
   EXPECT_EQ(cached_plan(screen, kCapacity).how, CachedPlan::made);
 }
 
@@ -88,7 +88,7 @@ TEST_F(PlanCache, AnotherGraphOrCapacityIsAnotherFile) {
   EXPECT_EQ(cached_plan(folder, shuffled.plan(), kCapacity).how, CachedPlan::made);
   const CachedPlan again = cached_plan(folder, shuffled.plan(), kCapacity);
   EXPECT_EQ(again.how, CachedPlan::read);
-  EXPECT_TRUE(same_bytes(again.slices, SlicePlan::make(shuffled.plan(), {kCapacity})));
+  EXPECT_TRUE(same_bytes(again.slabs, SlabPlan::make(shuffled.plan(), {kCapacity})));
   // The types in another order are another graph too.
   std::swap(shuffled.types[0], shuffled.types[1]);
   EXPECT_EQ(cached_plan(folder, shuffled.plan(), kCapacity).how, CachedPlan::made);
@@ -104,8 +104,8 @@ TEST_F(PlanCache, ShuffledGraphsLeaveNothing) {
     const CachedPlan plan = cached_plan(screen, shuffled, kCapacity);
     EXPECT_EQ(plan.how, CachedPlan::made_not_saved);
     EXPECT_EQ(plan.note, "");
-    EXPECT_TRUE(same_bytes(plan.slices, fresh(shuffled)));
-    EXPECT_FALSE(same_bytes(plan.slices, fresh(screen.graph())));
+    EXPECT_TRUE(same_bytes(plan.slabs, fresh(shuffled)));
+    EXPECT_FALSE(same_bytes(plan.slabs, fresh(screen.graph())));
     EXPECT_FALSE(fs::exists(cache_folder(screen)));
   }
   EXPECT_EQ(cached_plan(screen, HeteroGraph(screen.graph()), kCapacity).how, CachedPlan::made);
@@ -153,7 +153,7 @@ TEST_F(PlanCache, WhereNothingCanBeWrittenThePlanIsMadeAndSaysSo) {
     EXPECT_EQ(plan.how, CachedPlan::made_not_saved);
     EXPECT_NE(plan.note.find("not kept"), std::string::npos) << plan.note;
     EXPECT_NE(plan.note.find(cache_folder(screen).string()), std::string::npos) << plan.note;
-    EXPECT_TRUE(same_bytes(plan.slices, fresh(screen.graph())));
+    EXPECT_TRUE(same_bytes(plan.slabs, fresh(screen.graph())));
   }
 }
 
@@ -168,13 +168,13 @@ TEST_F(PlanCache, AFullDiskLeavesNothingBehind) {
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(plan.how, CachedPlan::made_not_saved);
-  EXPECT_TRUE(same_bytes(plan.slices, fresh(screen.graph())));
+  EXPECT_TRUE(same_bytes(plan.slabs, fresh(screen.graph())));
   EXPECT_TRUE(files(cache_folder(screen)).empty());
 }
 
 TEST_F(PlanCache, ManyAtOnceDoNotHurtEachOther) {
   const Screen screen = write();
-  const SlicePlan expected = fresh(screen.graph());
+  const SlabPlan expected = fresh(screen.graph());
   std::vector<std::thread> threads;
   std::vector<int> good(6, 0);
   for (size_t t = 0; t < good.size(); ++t) {
@@ -183,7 +183,7 @@ TEST_F(PlanCache, ManyAtOnceDoNotHurtEachOther) {
         std::error_code ignored;
         if (t == 0) fs::remove_all(cache_folder(screen), ignored);  // and one who tidies up
         const CachedPlan plan = cached_plan(screen, kCapacity, 1);
-        good[t] += same_bytes(plan.slices, expected);
+        good[t] += same_bytes(plan.slabs, expected);
       }
     });
   }

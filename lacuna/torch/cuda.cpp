@@ -47,40 +47,39 @@ int32_t* error_word() {
   return mutable_data<int32_t>(*word);
 }
 
-// ready: the slice plan where it was made before.
-std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slices,
+// ready: the slab plan where it was made before.
+std::shared_ptr<const HostGraph> make_host_graph(const Tensor& bytes, bool slabs,
                                                  const OptionalTensor& ready) {
   auto graph = std::make_shared<HostGraph>();
   graph->bytes = bytes;
   graph->plan = GraphPlan::from_bytes(std::as_bytes(span_of<uint8_t>(bytes)), nullptr);
   const uint32_t nodes = graph->plan.node_count();
-  if (slices && nodes < 65536 && graph->plan.edge_count() > 0) {
+  if (slabs && nodes < 65536 && graph->plan.edge_count() > 0) {
     const uint32_t capacity =
-        slice_capacity(cuda_shared_memory_bytes(), nodes, graph->plan.type_count());
-    graph->slice_bytes = given(ready)
-                             ? ready->contiguous()
-                             : copy_bytes(SlicePlan::make(graph->plan, {capacity}).bytes());
-    graph->slices =
-        SlicePlan::from_bytes(std::as_bytes(span_of<uint8_t>(graph->slice_bytes)), nullptr);
-    graph->slices->check_graph(graph->plan);
+        slab_capacity(cuda_shared_memory_bytes(), nodes, graph->plan.type_count());
+    graph->slab_bytes = given(ready) ? ready->contiguous()
+                                     : copy_bytes(SlabPlan::make(graph->plan, {capacity}).bytes());
+    graph->slabs =
+        SlabPlan::from_bytes(std::as_bytes(span_of<uint8_t>(graph->slab_bytes)), nullptr);
+    graph->slabs->check_graph(graph->plan);
   } else {
-    graph->slice_bytes = at::empty({0}, at::kByte);
+    graph->slab_bytes = at::empty({0}, at::kByte);
   }
   return graph;
 }
 
-// Copies of a plan and of its slice plan on the device of `like`, and the number of the host's.
-std::tuple<Tensor, Tensor, int64_t> place_graph(const Tensor& bytes, const Tensor& like,
-                                                bool slices, const OptionalTensor& ready) {
+// Copies of a plan and of its slab plan on the device of `like`, and the number of the host's.
+std::tuple<Tensor, Tensor, int64_t> place_graph(const Tensor& bytes, const Tensor& like, bool slabs,
+                                                const OptionalTensor& ready) {
   const c10::DeviceGuard guard(like.device());
   error_word();  // here, where memory may be allocated: a captured graph may be the next to need it
-  const std::shared_ptr<const HostGraph> host = make_host_graph(bytes.contiguous(), slices, ready);
+  const std::shared_ptr<const HostGraph> host = make_host_graph(bytes.contiguous(), slabs, ready);
   const int64_t number = add(host);
   const Tensor on_device = host->bytes.to(like.device());
   const Tensor plan = at::from_blob(
       on_device.mutable_data_ptr(), on_device.sizes(),
       [on_device, number](void*) { remove(number); }, on_device.options());
-  return {plan, host->slice_bytes.to(like.device()), number};
+  return {plan, host->slab_bytes.to(like.device()), number};
 }
 
 }  // namespace
@@ -122,15 +121,15 @@ DeviceGraph::DeviceGraph(at::TensorList graph, at::IntArrayRef sizes)
     : host(host_graph(graph_number(sizes, 2 + GraphSizes(sizes).types))) {
   view.plan = &host->plan;
   view.device = data<std::byte>(graph[0]);
-  if (host->slices && graph.size() > 1) {
-    view.slices = &*host->slices;
-    view.slices_device = data<std::byte>(graph[1]);
+  if (host->slabs && graph.size() > 1) {
+    view.slabs = &*host->slabs;
+    view.slabs_device = data<std::byte>(graph[1]);
   }
 }
 
 TORCH_LIBRARY_FRAGMENT(lacuna, m) {
   m.def(
-      "place_graph(Tensor plan, Tensor like, bool slices, Tensor? ready=None) -> "
+      "place_graph(Tensor plan, Tensor like, bool slabs, Tensor? ready=None) -> "
       "(Tensor, Tensor, int)",
       place_graph);
 }

@@ -23,9 +23,9 @@
 namespace lacuna::torch_ops {
 
 struct HostGraph {
-  Tensor bytes, slice_bytes;  // own what the plans look at
+  Tensor bytes, slab_bytes;  // own what the plans look at
   GraphPlan plan;
-  std::optional<SlicePlan> slices;
+  std::optional<SlabPlan> slabs;
 };
 // Throws Error when there is none of that number.
 std::shared_ptr<const HostGraph> host_graph(int64_t number);
@@ -54,7 +54,7 @@ class Launch {
   Tensor workspace_;
 };
 
-// A graph on the device: graph[0] the plan, graph[1] the slice plan or nothing.
+// A graph on the device: graph[0] the plan, graph[1] the slab plan or nothing.
 struct DeviceGraph {
   DeviceGraph(at::TensorList graph, at::IntArrayRef sizes);
 

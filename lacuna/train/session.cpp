@@ -47,8 +47,8 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
                       const Note& note) {
 #if LACUNA_HAVE_CUDA
   if (device.is_cuda() && graph.genes().size() < 65536) {
-    const uint32_t capacity = slice_capacity(cuda_shared_memory_bytes(), graph.genes().size(),
-                                             uint32_t(graph.gene_edges().size()));
+    const uint32_t capacity = slab_capacity(cuda_shared_memory_bytes(), graph.genes().size(),
+                                            uint32_t(graph.gene_edges().size()));
     const CachedPlan cached = cached_plan(screen, graph, capacity);
     if (!cached.note.empty()) note(cached.note);
     return GeneGraph(graph, device, &cached);

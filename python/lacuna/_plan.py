@@ -13,13 +13,13 @@ class PlanModule(nn.Module):
     host's plan. Copies and pickles place themselves anew.
     """
 
-    def __init__(self, plan: Tensor, sizes: list[int], slices: bool):
+    def __init__(self, plan: Tensor, sizes: list[int], slabs: bool):
         super().__init__()
-        self._host, self._host_sizes, self._wants_slices = plan, list(sizes), slices
+        self._host, self._host_sizes, self._wants_slabs = plan, list(sizes), slabs
         self.sizes = list(sizes)
         self._placed_at = None
         self.register_buffer("plan", plan, persistent=False)
-        self.register_buffer("slices", None, persistent=False)
+        self.register_buffer("slabs", None, persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -28,7 +28,7 @@ class PlanModule(nn.Module):
     @property
     def buffer_list(self) -> list[Tensor]:
         """What the operators take as ``graph``."""
-        return [self.plan] if self.slices is None else [self.plan, self.slices]
+        return [self.plan] if self.slabs is None else [self.plan, self.slabs]
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
@@ -37,11 +37,11 @@ class PlanModule(nn.Module):
 
     def _place(self) -> None:
         if self.plan.device.type == "cpu":
-            self.plan, self.slices, self._placed_at, self.sizes = self._host, None, None, list(self._host_sizes)
+            self.plan, self.slabs, self._placed_at, self.sizes = self._host, None, None, list(self._host_sizes)
         elif self.plan.device.type == "cuda" and self.plan.data_ptr() != self._placed_at:
             if not torch.ops.lacuna.has_cuda():
                 raise RuntimeError("this build of lacuna has no CUDA; build it where nvcc is found, or stay on the cpu")
-            self.plan, self.slices, number = torch.ops.lacuna.place_graph(self._host, self.plan, self._wants_slices)
+            self.plan, self.slabs, number = torch.ops.lacuna.place_graph(self._host, self.plan, self._wants_slabs)
             self._placed_at, self.sizes = self.plan.data_ptr(), [*self._host_sizes, number]
 
     def _arguments(self) -> tuple:

@@ -25,7 +25,7 @@ class BipartiteGraph(PlanModule):
     """
 
     def __init__(self, sizes: tuple[int, int, int], plan: Tensor, coefficients: Tensor):
-        super().__init__(plan, list(sizes), slices=False)
+        super().__init__(plan, list(sizes), slabs=False)
         self.num_genes, self.num_reactions, self.num_metabolites = sizes
         self.register_buffer("coefficients", coefficients, persistent=False)
 

@@ -27,7 +27,7 @@ class Graph(PlanModule):
     """
 
     def __init__(self, num_nodes: int, num_edges: Mapping[str, int], plan: Tensor, values: Tensor | None = None):
-        super().__init__(plan, [int(num_nodes), len(num_edges), *num_edges.values()], slices=True)
+        super().__init__(plan, [int(num_nodes), len(num_edges), *num_edges.values()], slabs=True)
         self.num_nodes = int(num_nodes)
         self.num_edges = dict(num_edges)
         self.types = tuple(num_edges)

@@ -67,7 +67,7 @@ void aggregate_backward(const GraphPlan& graph, const AggregateOptions& options,
   check_backward(in, grad_out, grad_x,
                  grad_eps != nullptr || grad_values != nullptr || maximum ? &x : nullptr);
   in.scales = degree_scales(graph, options.reduce, sets, removed.batch(), options.threads);
-  const SlicePass<Real> pass = backward_pass(in, grad_out, grad_x);
+  const ColumnPass<Real> pass = backward_pass(in, grad_out, grad_x);
   maximum ? run_max_backward(graph, x, pass) : run(pass);
   if (grad_eps != nullptr) eps_gradient(pass, x, grad_eps);
   if (grad_values != nullptr) values_gradient(graph, pass, x, grad_values);

@@ -43,7 +43,7 @@ void check_arguments(const CudaGraph& graph, const CudaAggregateOptions& options
     throw_error("aggregate_cuda: batch " + std::to_string(batch) + " and width " +
                 std::to_string(width) + " must not be negative");
   }
-  if (graph.slices != nullptr) graph.slices->check_graph(*graph.plan);
+  if (graph.slabs != nullptr) graph.slabs->check_graph(*graph.plan);
   if (has_values && options.reduce != Reduce::sum) {
     throw_error("values are only for reduce 'sum', not '" + std::string(name(options.reduce)) +
                 "'");
@@ -74,12 +74,12 @@ GatherArgs<Real> gather_args(const CudaGraph& graph, const CudaAggregateOptions&
   return a;
 }
 
-// The slices and rows ways; `removed` stays as it is, no bits are needed.
+// The slab ways; `removed` stays as it is, no bits are needed.
 template <class Real>
-void run_slices(const CudaGraph& graph, CudaPass pass, CudaPath path, const GatherArgs<Real>& a,
-                const CudaRemoved& removed, void* scratch, int32_t* error, cudaStream_t stream) {
+void run_slabs(const CudaGraph& graph, CudaPass pass, CudaPath path, const GatherArgs<Real>& a,
+               const CudaRemoved& removed, void* scratch, int32_t* error, cudaStream_t stream) {
   if constexpr (!std::is_same_v<Real, double>) {
-    SliceArgs<Real> s = {};
+    SlabArgs<Real> s = {};
     s.nodes = a.nodes;
     s.types = a.types;
     s.columns = int(a.columns);
@@ -92,9 +92,9 @@ void run_slices(const CudaGraph& graph, CudaPass pass, CudaPath path, const Gath
     s.row_scale = a.row_scale;
     s.out = a.out;
     s.error = error;
-    aggregate_slices<Real>(graph, pass == CudaPass::forward,
-                           path == CudaPath::slices ? SliceKernel::chunks : SliceKernel::rows, s,
-                           scratch, stream);
+    aggregate_slabs<Real>(graph, pass == CudaPass::forward,
+                          path == CudaPath::slab_tensor ? SlabKernel::chunks : SlabKernel::rows, s,
+                          scratch, stream);
   }
 }
 
@@ -107,14 +107,15 @@ CudaPath aggregate_cuda_path(const CudaGraph& graph, const CudaAggregateOptions&
     return CudaPath::gather;
   } else {
     const bool forward = pass == CudaPass::forward;
-    if (graph.slices == nullptr || options.sum_types || graph.plan->type_count() == 0 ||
+    if (graph.slabs == nullptr || options.sum_types || graph.plan->type_count() == 0 ||
         !(options.reduce == Reduce::sum || (forward && options.reduce == Reduce::mean))) {
       return CudaPath::gather;
     }
-    const SlicePlan& plan = *graph.slices;
-    const auto& slices = forward ? plan.forward() : plan.backward();
-    if (!slices_fit<Real>(plan, slices, batch * width, width)) return CudaPath::gather;
-    return std::is_same_v<Real, BFloat16> && !has_values ? CudaPath::slices : CudaPath::rows;
+    const SlabPlan& plan = *graph.slabs;
+    const auto& slabs = forward ? plan.forward() : plan.backward();
+    if (!slabs_fit<Real>(plan, slabs, batch * width, width)) return CudaPath::gather;
+    return std::is_same_v<Real, BFloat16> && !has_values ? CudaPath::slab_tensor
+                                                         : CudaPath::slab_rows;
   }
 }
 
@@ -131,12 +132,12 @@ uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const CudaAggregateOpt
   if (options.reduce == Reduce::max) {
     scratch.take<uint32_t>(types * nodes * uint64_t(batch) * uint64_t(width));
   }
-  if (!std::is_same_v<Real, double> && graph.slices != nullptr) {
-    const SlicePlan& plan = *graph.slices;
+  if (!std::is_same_v<Real, double> && graph.slabs != nullptr) {
+    const SlabPlan& plan = *graph.slabs;
     const int columns = 2 * kWide<Real>;
     const bool values = options.reduce == Reduce::sum;
-    scratch.take<std::byte>(std::max(slice_scratch_bytes(plan, plan.forward(), columns, values),
-                                     slice_scratch_bytes(plan, plan.backward(), columns, values)));
+    scratch.take<std::byte>(std::max(slab_scratch_bytes(plan, plan.forward(), columns, values),
+                                     slab_scratch_bytes(plan, plan.backward(), columns, values)));
   }
   return scratch.used();
 }
@@ -171,7 +172,7 @@ void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
     if (options.reduce == Reduce::gcn) a.neighbour_scale = scale;
   }
   if (path == CudaPath::gather) return gather<Real>(a, stream);
-  run_slices<Real>(graph, CudaPass::forward, path, a, removed, scratch.rest(), error, stream);
+  run_slabs<Real>(graph, CudaPass::forward, path, a, removed, scratch.rest(), error, stream);
 }
 
 template <class Real>
@@ -226,7 +227,7 @@ void aggregate_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions&
   if (path == CudaPath::gather) {
     gather<Real>(a, stream);
   } else {
-    run_slices<Real>(graph, CudaPass::backward, path, a, removed, scratch.rest(), error, stream);
+    run_slabs<Real>(graph, CudaPass::backward, path, a, removed, scratch.rest(), error, stream);
   }
   if (grad_values != nullptr) {
     auto by_target = a;

@@ -2,12 +2,13 @@
 // meaning.
 //
 // Three ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which). The first two
-// keep a few columns of x at a time in shared memory, where the graph has a SlicePlan that fits the
-// device's:
-//   slices   sums of bf16 (and the mean, forward): 16 columns, tensor cores add
-//   rows     sums of f32 (and the mean, forward; 8 columns) and sums with edge values (f32, bf16)
-//   gather   everything else, and arrays that are not aligned to 16 bytes: a few lanes a row, reads
-//            of x through the L2 cache
+// keep a slab of x, a few columns of many nodes, in shared memory, where the graph has a SlabPlan
+// that fits the device's:
+//   slab_tensor   sums of bf16 (and the mean, forward): 16 columns, tensor cores add
+//   slab_rows     sums of f32 (and the mean, forward; 8 columns) and sums with edge values (f32,
+//                 bf16)
+//   gather        everything else, and arrays that are not aligned to 16 bytes: a few lanes a row,
+//                 reads of x through the L2 cache
 //
 // Sums are f32 (f64 for f64) in an order that the graph, its plan and the device fix: the same bits
 // in every run. The ways differ in that order, so their results differ in rounding; and in the
@@ -15,9 +16,9 @@
 // place in the batch, so moving a sample may change the last bits of its gradient.
 //
 // A NaN or infinity in x or in the edge values reaches exactly the rows that sum it, on all ways:
-// where a sum of the slices way (or one with edge values) is not finite, its rows are summed again
-// term by term. The slices way keeps less of very small numbers: a term loses what is below 2^-86
-// in absolute size.
+// where a sum of slab_tensor (or one with edge values) is not finite, its rows are summed again
+// term by term. slab_tensor keeps less of very small numbers: a term loses what is below 2^-86 in
+// absolute size.
 #pragma once
 
 #include "lacuna/ops/aggregate/aggregate.h"
@@ -30,7 +31,7 @@ struct CudaAggregateOptions {
   bool sum_types = false;
 };
 
-enum class CudaPath : uint8_t { slices, rows, gather };
+enum class CudaPath : uint8_t { slab_tensor, slab_rows, gather };
 enum class CudaPass : uint8_t { forward, backward };
 // Which way a call takes on the current device, for arrays aligned to 16 bytes.
 template <class Real>

@@ -17,7 +17,7 @@ using namespace testing;
 
 struct Case {
   GraphShape shape;
-  uint32_t capacity = 0;  // of the slices; 0: the gather way
+  uint32_t capacity = 0;  // of the slabs; 0: the gather way
   Reduce reduce = Reduce::sum;
   bool sum_types = false, values = false, eps = false;
   int64_t batch = 3, width = 16;
@@ -215,7 +215,7 @@ TEST(AggregateCuda, GatherIsRightForLongRowsAndManySamples) {
   expect_right<BFloat16>({.shape = kSmall, .batch = 40, .width = 8, .removed = 0});
 }
 
-TEST(AggregateCuda, SlicesAreRight) {
+TEST(AggregateCuda, SlabsAreRight) {
   LACUNA_NEEDS_GPU();
   for (const uint32_t capacity : {6000u, 104u, 64u}) {  // one tile, two, four
     for (const bool eps : {false, true}) {
@@ -314,9 +314,9 @@ TEST(AggregateCuda, AtTheLimitOfSharedMemory) {
   ASSERT_EQ(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
             cudaSuccess);
   uint32_t most = 8;
-  while (slice_capacity(uint64_t(bytes), most + 8, 2) >= most + 8) most += 8;
+  while (slab_capacity(uint64_t(bytes), most + 8, 2) >= most + 8) most += 8;
   for (const uint32_t nodes : {most, most + 1}) {
-    const uint32_t capacity = slice_capacity(uint64_t(bytes), nodes, 2);
+    const uint32_t capacity = slab_capacity(uint64_t(bytes), nodes, 2);
     const Case c = {.shape = {.nodes = nodes, .edges = {6000, 1000}, .hub = 2000},
                     .capacity = capacity,
                     .eps = true,
@@ -324,8 +324,8 @@ TEST(AggregateCuda, AtTheLimitOfSharedMemory) {
                     .width = 64};
     const Problem<BFloat16> p(c, 1);
     EXPECT_EQ(aggregate_cuda_path<BFloat16>(p.device.view(), {}, CudaPass::forward, 20, 64, false),
-              CudaPath::slices);
-    EXPECT_EQ(p.device.slices->forward().panel_count, nodes <= most ? 1u : 2u);
+              CudaPath::slab_tensor);
+    EXPECT_EQ(p.device.slabs->forward().panel_count, nodes <= most ? 1u : 2u);
     expect_right<BFloat16>(c);
     expect_right<float>(c);
     Case all = c;
@@ -341,16 +341,16 @@ TEST(AggregateCuda, TakesTheWayItShould) {
   const auto way = [&](CudaPass pass, bool values, int64_t width) {
     return aggregate_cuda_path<BFloat16>(p.device.view(), {}, pass, 28, width, values);
   };
-  EXPECT_EQ(way(CudaPass::forward, false, 64), CudaPath::slices);
-  EXPECT_EQ(way(CudaPass::backward, false, 64), CudaPath::slices);
+  EXPECT_EQ(way(CudaPass::forward, false, 64), CudaPath::slab_tensor);
+  EXPECT_EQ(way(CudaPass::backward, false, 64), CudaPath::slab_tensor);
   EXPECT_EQ(way(CudaPass::forward, false, 60), CudaPath::gather);
-  EXPECT_EQ(way(CudaPass::forward, true, 64), CudaPath::rows);
-  EXPECT_EQ(way(CudaPass::backward, true, 64), CudaPath::rows);
+  EXPECT_EQ(way(CudaPass::forward, true, 64), CudaPath::slab_rows);
+  EXPECT_EQ(way(CudaPass::backward, true, 64), CudaPath::slab_rows);
   const auto way_f32 = [&](CudaPass pass, bool values, int64_t width) {
     return aggregate_cuda_path<float>(p.device.view(), {}, pass, 28, width, values);
   };
-  EXPECT_EQ(way_f32(CudaPass::forward, false, 60), CudaPath::rows);
-  EXPECT_EQ(way_f32(CudaPass::backward, true, 64), CudaPath::rows);
+  EXPECT_EQ(way_f32(CudaPass::forward, false, 60), CudaPath::slab_rows);
+  EXPECT_EQ(way_f32(CudaPass::backward, true, 64), CudaPath::slab_rows);
   EXPECT_EQ(way_f32(CudaPass::backward, true, 62), CudaPath::gather);
 }
 

@@ -13,41 +13,42 @@ namespace {
 int thread_count(int asked) { return asked > 0 ? asked : available_threads(); }
 
 template <class Real>
-void max_backward_slice(const GraphPlan& graph, const Real* x, const SlicePass<Real>& pass,
-                        const Slice& slice) {
+void max_backward_columns(const GraphPlan& graph, const Real* x, const ColumnPass<Real>& pass,
+                          const Columns& columns) {
   using Acc = Parameter<Real>;
-  const size_t slab_size = size_t(pass.sources * slice.slab_columns);
-  const Scratch<Acc> x_slab(slab_size), partial(slab_size);
-  pack(Pack<Real>{slice, x, nullptr, x_slab.get()}, 0, pass.sources);
-  fill_removed(slice, *pass.removed_sources, -std::numeric_limits<Acc>::infinity(), x_slab.get());
-  std::fill_n(partial.get(), slab_size, Acc(0));
+  const size_t block_size = size_t(pass.sources * columns.block_columns);
+  const Scratch<Acc> x_block(block_size), partial(block_size);
+  pack(Pack<Real>{columns, x, nullptr, x_block.get()}, 0, pass.sources);
+  fill_removed(columns, *pass.removed_sources, -std::numeric_limits<Acc>::infinity(),
+               x_block.get());
+  std::fill_n(partial.get(), block_size, Acc(0));
   for (size_t t = 0; t < pass.types.size(); ++t) {
     const TypePass<Real>& type = pass.types[t];
     scatter_max(
-        ScatterMax<Real>{slice, graph.by_target(uint32_t(t)), pass.index_bytes, x_slab.get(),
+        ScatterMax<Real>{columns, graph.by_target(uint32_t(t)), pass.index_bytes, x_block.get(),
                          type.load_scale, pass.removed_sources, type.source, partial.get()},
         pass.rows);
     if (!type.self) continue;
     for (int64_t row = 0; row < pass.rows; ++row)
-      for (int64_t c = 0; c < slice.count; ++c)
-        partial[size_t(row * slice.slab_columns + c)] +=
-            *type.self * Acc(type.source[row * slice.pitch() + slice.first + c]);
+      for (int64_t c = 0; c < columns.count; ++c)
+        partial[size_t(row * columns.block_columns + c)] +=
+            *type.self * Acc(type.source[row * columns.pitch() + columns.first + c]);
   }
-  unpack(slice, partial.get(), pass.out, 0, pass.rows);
+  unpack(columns, partial.get(), pass.out, 0, pass.rows);
 }
 
 }  // namespace
 
 template <class Real>
-void run_max_backward(const GraphPlan& graph, const Real* x, const SlicePass<Real>& pass) {
-  const auto slices =
-      make_slices(pass.sources, pass.batch, pass.width, sizeof(Parameter<Real>), false);
-  parallel_for(slices.size(), pass.threads,
-               [&](uint64_t i) { max_backward_slice(graph, x, pass, slices[i]); });
+void run_max_backward(const GraphPlan& graph, const Real* x, const ColumnPass<Real>& pass) {
+  const auto blocks =
+      column_blocks(pass.sources, pass.batch, pass.width, sizeof(Parameter<Real>), false);
+  parallel_for(blocks.size(), pass.threads,
+               [&](uint64_t i) { max_backward_columns(graph, x, pass, blocks[i]); });
 }
 
 template <class Real>
-void eps_gradient(const SlicePass<Real>& pass, const Real* x, Parameter<Real>* grad_eps) {
+void eps_gradient(const ColumnPass<Real>& pass, const Real* x, Parameter<Real>* grad_eps) {
   const int64_t pitch = pass.batch * pass.width;
   const size_t types = pass.types.size();
   // Blocks of rows, not of threads, so that the order of the additions is always the same; a row of
@@ -69,46 +70,47 @@ void eps_gradient(const SlicePass<Real>& pass, const Real* x, Parameter<Real>* g
 }
 
 template <class Real>
-void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const Real* x,
+void values_gradient(const GraphPlan& graph, const ColumnPass<Real>& pass, const Real* x,
                      Parameter<Real>* grad_values) {
   using Acc = Parameter<Real>;
   const bool by_sample = !pass.types.empty() && pass.types.front().masks != nullptr;
-  const auto slices = make_slices(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
-  if (slices.empty()) {
+  const auto blocks = column_blocks(pass.sources, pass.batch, pass.width, sizeof(Acc), by_sample);
+  if (blocks.empty()) {
     std::fill_n(grad_values, graph.edge_count(), Acc(0));
     return;
   }
-  const size_t slab_size = size_t(pass.sources * slices.front().slab_columns);
-  const Scratch<Acc> x_slab(slab_size), grad_slab(slab_size);
+  const size_t block_size = size_t(pass.sources * blocks.front().block_columns);
+  const Scratch<Acc> x_block(block_size), grad_block(block_size);
   const Scratch<Acc> by_place(
       graph.edge_count());  // the types one after another, each in the order of its CSR
   std::fill_n(by_place.get(), graph.edge_count(), Acc(0));
-  const int64_t blocks = std::min<int64_t>(pass.rows, 16 * thread_count(pass.threads));
+  const int64_t ranges = std::min<int64_t>(pass.rows, 16 * thread_count(pass.threads));
   const auto for_rows = [&](const auto& body) {
-    parallel_for(uint64_t(blocks), pass.threads, [&](uint64_t i) {
-      body(pass.rows * int64_t(i) / blocks, pass.rows * (int64_t(i) + 1) / blocks);
+    parallel_for(uint64_t(ranges), pass.threads, [&](uint64_t i) {
+      body(pass.rows * int64_t(i) / ranges, pass.rows * (int64_t(i) + 1) / ranges);
     });
   };
-  const auto pack_kept = [&](const Slice& slice, const Real* source, Acc* slab) {
+  const auto pack_kept = [&](const Columns& columns, const Real* source, Acc* block) {
     for_rows([&](int64_t begin, int64_t end) {
-      pack(Pack<Real>{slice, source, nullptr, slab}, begin, end);
+      pack(Pack<Real>{columns, source, nullptr, block}, begin, end);
     });
-    if (pass.removed_sources != nullptr) fill_removed(slice, *pass.removed_sources, Acc(0), slab);
+    if (pass.removed_sources != nullptr)
+      fill_removed(columns, *pass.removed_sources, Acc(0), block);
   };
-  // Slices one after another: the order in which an edge's parts are added does not depend on the
+  // Blocks one after another: the order in which an edge's parts are added does not depend on the
   // threads.
-  for (const Slice& slice : slices) {
-    pack_kept(slice, x, x_slab.get());
+  for (const Columns& columns : blocks) {
+    pack_kept(columns, x, x_block.get());
     for (uint32_t t = 0; t < graph.type_count(); ++t) {
       if (t == 0 || pass.types[t].source != pass.types[t - 1].source)
-        pack_kept(slice, pass.types[t].source, grad_slab.get());
+        pack_kept(columns, pass.types[t].source, grad_block.get());
       const uint8_t* masks = pass.types[t].masks;
-      if (masks != nullptr) masks += uint64_t(slice.first_sample()) * pass.mask_stride;
-      const EdgeDot<Acc> args = {slice,
+      if (masks != nullptr) masks += uint64_t(columns.first_sample()) * pass.mask_stride;
+      const EdgeDot<Acc> args = {columns,
                                  graph.by_target(t),
                                  pass.index_bytes,
-                                 x_slab.get(),
-                                 grad_slab.get(),
+                                 x_block.get(),
+                                 grad_block.get(),
                                  masks,
                                  by_place.get() + graph.first_edge(t)};
       for_rows([&](int64_t begin, int64_t end) { edge_dot(args, begin, end); });
@@ -122,10 +124,10 @@ void values_gradient(const GraphPlan& graph, const SlicePass<Real>& pass, const 
   }
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                         \
-  template void run_max_backward(const GraphPlan&, const Real*, const SlicePass<Real>&); \
-  template void eps_gradient(const SlicePass<Real>&, const Real*, Parameter<Real>*);     \
-  template void values_gradient(const GraphPlan&, const SlicePass<Real>&, const Real*,   \
+#define LACUNA_INSTANTIATE(Real)                                                          \
+  template void run_max_backward(const GraphPlan&, const Real*, const ColumnPass<Real>&); \
+  template void eps_gradient(const ColumnPass<Real>&, const Real*, Parameter<Real>*);     \
+  template void values_gradient(const GraphPlan&, const ColumnPass<Real>&, const Real*,   \
                                 Parameter<Real>*);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)

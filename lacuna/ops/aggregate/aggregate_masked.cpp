@@ -87,7 +87,7 @@ void aggregate_masked_backward(const GraphPlan& graph, const AggregateOptions& o
   check_backward(in, grad_out, grad_x,
                  grad_eps != nullptr || grad_values != nullptr ? &x : nullptr);
   in.scales = masked_scales(graph, options.reduce, masks, options.threads);
-  const SlicePass<Real> pass = backward_pass(in, grad_out, grad_x);
+  const ColumnPass<Real> pass = backward_pass(in, grad_out, grad_x);
   run(pass);
   if (grad_eps != nullptr) eps_gradient(pass, x, grad_eps);
   if (grad_values != nullptr) values_gradient(graph, pass, x, grad_values);

@@ -1,7 +1,7 @@
 // aggregate_masked() (aggregate_masked.h) on a GPU: device pointers, same meaning.
 //
 // It takes the gather way of aggregate_cuda, in the same order of summation: out, grad_x and
-// grad_eps have the same bits as those of aggregate_cuda without a slice plan, from masks of the
+// grad_eps have the same bits as those of aggregate_cuda without a slab plan, from masks of the
 // same removed nodes.
 #pragma once
 

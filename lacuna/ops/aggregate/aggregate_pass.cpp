@@ -12,13 +12,13 @@ int64_t out_elements(const AggregatePass<Real>& in) {
 
 // What both directions have in common.
 template <class Real>
-SlicePass<Real> make_pass(const AggregatePass<Real>& in) {
+ColumnPass<Real> make_pass(const AggregatePass<Real>& in) {
   const int64_t nodes = in.graph.node_count();
-  SlicePass<Real> pass = {.sources = nodes,
-                          .rows = nodes,
-                          .batch = in.batch,
-                          .width = in.width,
-                          .index_bytes = in.graph.index_bytes()};
+  ColumnPass<Real> pass = {.sources = nodes,
+                           .rows = nodes,
+                           .batch = in.batch,
+                           .width = in.width,
+                           .index_bytes = in.graph.index_bytes()};
   pass.removed_sources = pass.removed_rows = in.removed;
   pass.mask_stride = in.masks.stride;
   pass.threads = in.options.threads;
@@ -71,8 +71,8 @@ void check_backward(const AggregatePass<Real>& in, const Real* grad_out, const R
 }
 
 template <class Real>
-SlicePass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real* out) {
-  SlicePass<Real> pass = make_pass(in);
+ColumnPass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real* out) {
+  ColumnPass<Real> pass = make_pass(in);
   pass.maximum = in.options.reduce == Reduce::max;
   pass.sum_types = in.options.sum_types;
   pass.out = out;
@@ -86,8 +86,8 @@ SlicePass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real*
 }
 
 template <class Real>
-SlicePass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_out, Real* grad_x) {
-  SlicePass<Real> pass = make_pass(in);
+ColumnPass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_out, Real* grad_x) {
+  ColumnPass<Real> pass = make_pass(in);
   pass.sum_types = true;
   pass.out = grad_x;
   for (uint32_t t = 0; t < in.graph.type_count(); ++t) {
@@ -100,12 +100,12 @@ SlicePass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_ou
   return pass;
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                         \
-  template void check_forward(const AggregatePass<Real>&, const Real*, const Real*);     \
-  template void check_backward(const AggregatePass<Real>&, const Real*, const Real*,     \
-                               const Real* const*);                                      \
-  template SlicePass<Real> forward_pass(const AggregatePass<Real>&, const Real*, Real*); \
-  template SlicePass<Real> backward_pass(const AggregatePass<Real>&, const Real*, Real*);
+#define LACUNA_INSTANTIATE(Real)                                                          \
+  template void check_forward(const AggregatePass<Real>&, const Real*, const Real*);      \
+  template void check_backward(const AggregatePass<Real>&, const Real*, const Real*,      \
+                               const Real* const*);                                       \
+  template ColumnPass<Real> forward_pass(const AggregatePass<Real>&, const Real*, Real*); \
+  template ColumnPass<Real> backward_pass(const AggregatePass<Real>&, const Real*, Real*);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)
 LACUNA_INSTANTIATE(double)

@@ -41,8 +41,8 @@ void check_backward(const AggregatePass<Real>& in, const Real* grad_out, const R
                     const Real* const* x);
 
 template <class Real>
-SlicePass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real* out);
+ColumnPass<Real> forward_pass(const AggregatePass<Real>& in, const Real* x, Real* out);
 template <class Real>
-SlicePass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_out, Real* grad_x);
+ColumnPass<Real> backward_pass(const AggregatePass<Real>& in, const Real* grad_out, Real* grad_x);
 
 }  // namespace lacuna

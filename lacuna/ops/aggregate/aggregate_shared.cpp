@@ -16,11 +16,11 @@ namespace {
 template <class Real>
 Scratch<double> shared_product(const SharedInput<Real>& in) {
   Scratch<double> product(in.graph.type_count() * size_t(in.nodes * in.width));
-  SlicePass<double> pass = {.sources = in.nodes,
-                            .rows = in.nodes,
-                            .batch = 1,
-                            .width = in.width,
-                            .index_bytes = in.graph.index_bytes()};
+  ColumnPass<double> pass = {.sources = in.nodes,
+                             .rows = in.nodes,
+                             .batch = 1,
+                             .width = in.width,
+                             .index_bytes = in.graph.index_bytes()};
   pass.out = product.get();
   pass.threads = in.options.threads;
   for (uint32_t t = 0; t < in.graph.type_count(); ++t) {

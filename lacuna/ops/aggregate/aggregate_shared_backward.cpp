@@ -110,11 +110,11 @@ class SharedBackward {
   }
 
   void transpose() {
-    SlicePass<double> pass = {.sources = in_.nodes,
-                              .rows = in_.nodes,
-                              .batch = 1,
-                              .width = in_.width,
-                              .index_bytes = in_.graph.index_bytes()};
+    ColumnPass<double> pass = {.sources = in_.nodes,
+                               .rows = in_.nodes,
+                               .batch = 1,
+                               .width = in_.width,
+                               .index_bytes = in_.graph.index_bytes()};
     pass.sum_types = true;
     pass.out = grad_x_.data();
     pass.threads = in_.options.threads;

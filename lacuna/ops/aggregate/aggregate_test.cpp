@@ -260,7 +260,7 @@ TEST(Aggregate, SameBitsForEveryNumberOfThreads) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
-    for (const int64_t width : {3, 64}) {  // one slice for several threads, several slices
+    for (const int64_t width : {3, 64}) {  // one block for several threads, several blocks
       auto c = make_case<float>(seed, {.graph = {.nodes = 300, .edges = {3000, 500}},
                                        .batch = 2,
                                        .width = width,

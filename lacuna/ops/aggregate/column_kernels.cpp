@@ -36,31 +36,31 @@ template <class Real>
 HWY_ATTR void Pack_(const Pack<Real>& args, int64_t begin, int64_t end) {
   using Acc = Parameter<Real>;
   constexpr int64_t kAhead = 8;  // rows stand far apart, where no hardware prefetcher looks
-  const Slice s = args.slice;
+  const Columns s = args.columns;
   for (int64_t row = begin; row < end; ++row) {
     const Real* HWY_RESTRICT source = args.source + row * s.pitch() + s.first;
-    Acc* HWY_RESTRICT slab = args.slab + row * s.slab_columns;
+    Acc* HWY_RESTRICT block = args.block + row * s.block_columns;
     if (row + kAhead < end) {
       const auto* next = reinterpret_cast<const char*>(source + kAhead * s.pitch());
       hwy::Prefetch(next);
       hwy::Prefetch(next + s.count * int64_t(sizeof(Real)) - 1);
     }
     if (args.scale == nullptr) {
-      for (int64_t c = 0; c < s.count; ++c) slab[c] = widen<Acc>(source[c]);
+      for (int64_t c = 0; c < s.count; ++c) block[c] = widen<Acc>(source[c]);
     } else {
       for (int64_t b = s.first_sample(); b <= s.last_sample(); ++b) {
         const double scale = args.scale[row * s.batch + b];
         for (int64_t c = s.begin_of(b); c < s.end_of(b); ++c)
-          slab[c] = scale == 0 ? Acc(0) : Acc(double(widen<Acc>(source[c])) * scale);
+          block[c] = scale == 0 ? Acc(0) : Acc(double(widen<Acc>(source[c])) * scale);
       }
     }
-    for (int64_t c = s.count; c < s.slab_columns; ++c) slab[c] = 0;
+    for (int64_t c = s.count; c < s.block_columns; ++c) block[c] = 0;
   }
 }
 
 // Writes a finished row.
 template <class Real, class Acc>
-HWY_INLINE void WriteRow(const Slice& s, const Acc* HWY_RESTRICT row, Real* HWY_RESTRICT out) {
+HWY_INLINE void WriteRow(const Columns& s, const Acc* HWY_RESTRICT row, Real* HWY_RESTRICT out) {
   HWY_ALIGN Real rounded[2 * kCacheLine / sizeof(Acc)];
   const Real* from = rounded;
   if constexpr (std::is_same_v<Real, Acc>) {
@@ -75,7 +75,7 @@ enum class Step { sum, values, mask, mask_values, maximum };
 
 // Reduces the neighbours of one row, in order, each column by itself.
 template <Step kStep, int kVectors, class Index, class Acc>
-HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRICT neighbour,
+HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT block, const Index* HWY_RESTRICT neighbour,
                           const uint32_t* HWY_RESTRICT edge, const Acc* HWY_RESTRICT values,
                           const uint8_t* HWY_RESTRICT mask, uint32_t zero_row, uint32_t begin,
                           uint32_t end, Acc* HWY_RESTRICT result) {
@@ -89,7 +89,7 @@ HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRIC
     size_t node = neighbour[k];
     if constexpr (kStep == Step::mask || kStep == Step::mask_values)
       node = mask[edge[k]] != 0 ? node : zero_row;
-    const Acc* row = slab + node * kColumns;
+    const Acc* row = block + node * kColumns;
     if constexpr (kStep == Step::values || kStep == Step::mask_values) {
       const auto value = hn::Set(d, values[k]);
       for (int i = 0; i < kVectors; ++i)
@@ -110,7 +110,7 @@ HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRIC
 // What happens to a row once its neighbours are reduced.
 template <class Real, class Acc>
 HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, Acc* HWY_RESTRICT result) {
-  const Slice& s = args.slice;
+  const Columns& s = args.columns;
   if (args.scale != nullptr) {
     for (int64_t b = s.first_sample(); b <= s.last_sample(); ++b) {
       const double scale = args.scale[row * s.batch + b];
@@ -119,12 +119,12 @@ HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, Acc* HWY_RESTRICT
     }
   }
   if (args.self != nullptr) {
-    const Acc* HWY_RESTRICT self = args.self + row * s.slab_columns;
-    for (int64_t c = 0; c < s.slab_columns; ++c) result[c] += args.self_factor * self[c];
+    const Acc* HWY_RESTRICT self = args.self + row * s.block_columns;
+    for (int64_t c = 0; c < s.block_columns; ++c) result[c] += args.self_factor * self[c];
   }
   if (args.partial != nullptr) {
-    Acc* HWY_RESTRICT partial = args.partial + row * s.slab_columns;
-    for (int64_t c = 0; c < s.slab_columns; ++c)
+    Acc* HWY_RESTRICT partial = args.partial + row * s.block_columns;
+    for (int64_t c = 0; c < s.block_columns; ++c)
       partial[c] = args.add ? partial[c] + result[c] : result[c];
   } else {
     WriteRow(s, result, args.out + row * s.pitch() + s.first);
@@ -138,7 +138,7 @@ HWY_ATTR HWY_NOINLINE void WalkRows(const Walk<Real>& args, int64_t begin, int64
   const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
   HWY_ALIGN Acc result[2 * kLineColumns<Acc>];
   for (int64_t row = begin; row < end; ++row) {
-    ReduceRow<kStep, kVectors>(args.slab, neighbour, args.csr.edge, args.values, args.mask,
+    ReduceRow<kStep, kVectors>(args.block, neighbour, args.csr.edge, args.values, args.mask,
                                args.zero_row, args.csr.ptr[row], args.csr.ptr[row + 1], result);
     FinishRow(args, row, result);
   }
@@ -146,7 +146,7 @@ HWY_ATTR HWY_NOINLINE void WalkRows(const Walk<Real>& args, int64_t begin, int64
 
 template <Step kStep, class Real>
 HWY_ATTR void WalkStep(const Walk<Real>& args, int64_t begin, int64_t end) {
-  const bool two_lines = args.slice.slab_columns == 2 * kLineColumns<Parameter<Real>>;
+  const bool two_lines = args.columns.block_columns == 2 * kLineColumns<Parameter<Real>>;
   if (args.index_bytes == 2)
     two_lines ? WalkRows<kStep, 2, uint16_t>(args, begin, end)
               : WalkRows<kStep, 1, uint16_t>(args, begin, end);
@@ -166,16 +166,17 @@ HWY_ATTR void Walk_(const Walk<Real>& args, int64_t begin, int64_t end) {
 }
 
 template <class Real>
-HWY_ATTR void Unpack_(const Slice& slice, const Parameter<Real>* slab, Real* out, int64_t begin,
-                      int64_t end) {
+HWY_ATTR void Unpack_(const Columns& columns, const Parameter<Real>* block, Real* out,
+                      int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row)
-    WriteRow(slice, slab + row * slice.slab_columns, out + row * slice.pitch() + slice.first);
+    WriteRow(columns, block + row * columns.block_columns,
+             out + row * columns.pitch() + columns.first);
 }
 
 // The source of the row's maximum in every column; `none` where all neighbours are -infinity or
 // there are none.
 template <class Index, class Acc, class Node>
-HWY_INLINE void ArgMaxRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRICT neighbour,
+HWY_INLINE void ArgMaxRow(const Acc* HWY_RESTRICT block, const Index* HWY_RESTRICT neighbour,
                           uint32_t begin, uint32_t end, int64_t columns, Node none,
                           Node* HWY_RESTRICT source) {
   const Tag<Acc> d;
@@ -185,7 +186,7 @@ HWY_INLINE void ArgMaxRow(const Acc* HWY_RESTRICT slab, const Index* HWY_RESTRIC
     auto best = hn::Set(d, -std::numeric_limits<Acc>::infinity());
     auto winner = hn::Set(nodes, none);
     for (uint32_t k = begin; k < end; ++k) {
-      const auto next = hn::Load(d, slab + int64_t(neighbour[k]) * columns + c);
+      const auto next = hn::Load(d, block + int64_t(neighbour[k]) * columns + c);
       const auto first_nan = hn::AndNot(hn::IsNaN(best), hn::IsNaN(next));
       const auto take = hn::Or(hn::Gt(next, best), first_nan);
       best = hn::IfThenElse(take, next, best);
@@ -201,19 +202,19 @@ HWY_ATTR void ScatterMaxRows(const ScatterMax<Real>& args, int64_t rows) {
   using Acc = Parameter<Real>;
   using Node = hwy::MakeUnsigned<Acc>;
   constexpr Node kNone = UINT32_MAX;  // no node has this index: there are at most 2^32 - 1
-  const Slice s = args.slice;
+  const Columns s = args.columns;
   const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
   HWY_ALIGN Node source[2 * kLineColumns<Acc>];
   for (int64_t row = 0; row < rows; ++row) {
     const uint32_t begin = args.csr.ptr[row], end = args.csr.ptr[row + 1];
-    ArgMaxRow(args.slab, neighbour, begin, end, s.slab_columns, kNone, source);
+    ArgMaxRow(args.block, neighbour, begin, end, s.block_columns, kNone, source);
     for (int64_t b = s.first_sample(); b <= s.last_sample(); ++b) {
       if (args.has_neighbour[row * s.batch + b] == 0) continue;
       for (int64_t c = s.begin_of(b); c < s.end_of(b); ++c) {
         Node winner = source[c];
         for (uint32_t k = begin; winner == kNone; ++k)  // all are -infinity: the first kept one
           if (!args.removed->contains(b, neighbour[k])) winner = neighbour[k];
-        args.partial[int64_t(winner) * s.slab_columns + c] +=
+        args.partial[int64_t(winner) * s.block_columns + c] +=
             widen<Acc>(args.grad_out[row * s.pitch() + s.first + c]);
       }
     }
@@ -233,10 +234,10 @@ HWY_ATTR void EdgeDotRows(const EdgeDot<Acc>& args, int64_t begin, int64_t end) 
   constexpr size_t kColumns = kLines * kLineColumns<Acc>;
   const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
   for (int64_t row = begin; row < end; ++row) {
-    const Acc* b = args.row_slab + size_t(row) * kColumns;
+    const Acc* b = args.row_block + size_t(row) * kColumns;
     for (uint32_t k = args.csr.ptr[row]; k < args.csr.ptr[row + 1]; ++k) {
       if (args.mask != nullptr && args.mask[args.csr.edge[k]] == 0) continue;
-      const Acc* a = args.neighbour_slab + size_t(neighbour[k]) * kColumns;
+      const Acc* a = args.neighbour_block + size_t(neighbour[k]) * kColumns;
       auto sum = hn::Mul(hn::Load(d, a), hn::Load(d, b));
       for (size_t c = kLanes; c < kColumns; c += kLanes)
         sum = hn::MulAdd(hn::Load(d, a + c), hn::Load(d, b + c), sum);
@@ -247,7 +248,7 @@ HWY_ATTR void EdgeDotRows(const EdgeDot<Acc>& args, int64_t begin, int64_t end) 
 
 template <class Acc>
 HWY_ATTR void EdgeDot_(const EdgeDot<Acc>& args, int64_t begin, int64_t end) {
-  const bool two_lines = args.slice.slab_columns == 2 * kLineColumns<Acc>;
+  const bool two_lines = args.columns.block_columns == 2 * kLineColumns<Acc>;
   if (args.index_bytes == 2)
     two_lines ? EdgeDotRows<2, uint16_t>(args, begin, end)
               : EdgeDotRows<1, uint16_t>(args, begin, end);
@@ -291,25 +292,25 @@ HWY_ATTR double Dot_(const Real* a, const Real* b, int64_t count) {
 }  // namespace
 
 // Highway's dispatch tables hold plain functions: one a dtype.
-#define LACUNA_KERNELS(Name, Real)                                                           \
-  HWY_ATTR void Pack##Name(const Pack<Real>& args, int64_t begin, int64_t end) {             \
-    Pack_(args, begin, end);                                                                 \
-  }                                                                                          \
-  HWY_ATTR void Walk##Name(const Walk<Real>& args, int64_t begin, int64_t end) {             \
-    Walk_(args, begin, end);                                                                 \
-  }                                                                                          \
-  HWY_ATTR void Unpack##Name(const Slice& slice, const Parameter<Real>* slab, Real* out,     \
-                             int64_t begin, int64_t end) {                                   \
-    Unpack_(slice, slab, out, begin, end);                                                   \
-  }                                                                                          \
-  HWY_ATTR void ScatterMax##Name(const ScatterMax<Real>& args, int64_t rows) {               \
-    ScatterMax_(args, rows);                                                                 \
-  }                                                                                          \
-  HWY_ATTR void RepeatRow##Name(const Real* row, int64_t width, int64_t copies, Real* out) { \
-    RepeatRow_(row, width, copies, out);                                                     \
-  }                                                                                          \
-  HWY_ATTR double Dot##Name(const Real* a, const Real* b, int64_t count) {                   \
-    return Dot_(a, b, count);                                                                \
+#define LACUNA_KERNELS(Name, Real)                                                            \
+  HWY_ATTR void Pack##Name(const Pack<Real>& args, int64_t begin, int64_t end) {              \
+    Pack_(args, begin, end);                                                                  \
+  }                                                                                           \
+  HWY_ATTR void Walk##Name(const Walk<Real>& args, int64_t begin, int64_t end) {              \
+    Walk_(args, begin, end);                                                                  \
+  }                                                                                           \
+  HWY_ATTR void Unpack##Name(const Columns& columns, const Parameter<Real>* block, Real* out, \
+                             int64_t begin, int64_t end) {                                    \
+    Unpack_(columns, block, out, begin, end);                                                 \
+  }                                                                                           \
+  HWY_ATTR void ScatterMax##Name(const ScatterMax<Real>& args, int64_t rows) {                \
+    ScatterMax_(args, rows);                                                                  \
+  }                                                                                           \
+  HWY_ATTR void RepeatRow##Name(const Real* row, int64_t width, int64_t copies, Real* out) {  \
+    RepeatRow_(row, width, copies, out);                                                      \
+  }                                                                                           \
+  HWY_ATTR double Dot##Name(const Real* a, const Real* b, int64_t count) {                    \
+    return Dot_(a, b, count);                                                                 \
   }
 LACUNA_KERNELS(F32, float)
 LACUNA_KERNELS(BF16, BFloat16)
@@ -339,37 +340,37 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lacuna {
 
-#define LACUNA_DISPATCH(Name, Real)                                                      \
-  HWY_EXPORT(Pack##Name);                                                                \
-  HWY_EXPORT(Walk##Name);                                                                \
-  HWY_EXPORT(Unpack##Name);                                                              \
-  HWY_EXPORT(ScatterMax##Name);                                                          \
-  HWY_EXPORT(RepeatRow##Name);                                                           \
-  HWY_EXPORT(Dot##Name);                                                                 \
-  template <>                                                                            \
-  void pack(const Pack<Real>& args, int64_t begin, int64_t end) {                        \
-    HWY_DYNAMIC_DISPATCH(Pack##Name)(args, begin, end);                                  \
-  }                                                                                      \
-  template <>                                                                            \
-  void walk(const Walk<Real>& args, int64_t begin, int64_t end) {                        \
-    HWY_DYNAMIC_DISPATCH(Walk##Name)(args, begin, end);                                  \
-  }                                                                                      \
-  template <>                                                                            \
-  void unpack(const Slice& slice, const Parameter<Real>* slab, Real* out, int64_t begin, \
-              int64_t end) {                                                             \
-    HWY_DYNAMIC_DISPATCH(Unpack##Name)(slice, slab, out, begin, end);                    \
-  }                                                                                      \
-  template <>                                                                            \
-  void scatter_max(const ScatterMax<Real>& args, int64_t rows) {                         \
-    HWY_DYNAMIC_DISPATCH(ScatterMax##Name)(args, rows);                                  \
-  }                                                                                      \
-  template <>                                                                            \
-  void repeat_row(const Real* row, int64_t width, int64_t copies, Real* out) {           \
-    HWY_DYNAMIC_DISPATCH(RepeatRow##Name)(row, width, copies, out);                      \
-  }                                                                                      \
-  template <>                                                                            \
-  double dot(const Real* a, const Real* b, int64_t count) {                              \
-    return HWY_DYNAMIC_DISPATCH(Dot##Name)(a, b, count);                                 \
+#define LACUNA_DISPATCH(Name, Real)                                                           \
+  HWY_EXPORT(Pack##Name);                                                                     \
+  HWY_EXPORT(Walk##Name);                                                                     \
+  HWY_EXPORT(Unpack##Name);                                                                   \
+  HWY_EXPORT(ScatterMax##Name);                                                               \
+  HWY_EXPORT(RepeatRow##Name);                                                                \
+  HWY_EXPORT(Dot##Name);                                                                      \
+  template <>                                                                                 \
+  void pack(const Pack<Real>& args, int64_t begin, int64_t end) {                             \
+    HWY_DYNAMIC_DISPATCH(Pack##Name)(args, begin, end);                                       \
+  }                                                                                           \
+  template <>                                                                                 \
+  void walk(const Walk<Real>& args, int64_t begin, int64_t end) {                             \
+    HWY_DYNAMIC_DISPATCH(Walk##Name)(args, begin, end);                                       \
+  }                                                                                           \
+  template <>                                                                                 \
+  void unpack(const Columns& columns, const Parameter<Real>* block, Real* out, int64_t begin, \
+              int64_t end) {                                                                  \
+    HWY_DYNAMIC_DISPATCH(Unpack##Name)(columns, block, out, begin, end);                      \
+  }                                                                                           \
+  template <>                                                                                 \
+  void scatter_max(const ScatterMax<Real>& args, int64_t rows) {                              \
+    HWY_DYNAMIC_DISPATCH(ScatterMax##Name)(args, rows);                                       \
+  }                                                                                           \
+  template <>                                                                                 \
+  void repeat_row(const Real* row, int64_t width, int64_t copies, Real* out) {                \
+    HWY_DYNAMIC_DISPATCH(RepeatRow##Name)(row, width, copies, out);                           \
+  }                                                                                           \
+  template <>                                                                                 \
+  double dot(const Real* a, const Real* b, int64_t count) {                                   \
+    return HWY_DYNAMIC_DISPATCH(Dot##Name)(a, b, count);                                      \
   }
 LACUNA_DISPATCH(F32, float)
 LACUNA_DISPATCH(BF16, BFloat16)

@@ -1,5 +1,5 @@
-// One pass over the edges of one or several types, slice by slice: what aggregate(), its transpose,
-// the masked and the bipartite forms have in common.
+// One pass over the edges of one or several types, a block of columns at a time: what aggregate(),
+// its transpose, the masked and the bipartite forms have in common.
 //
 //   out[t, r, b, :] = store_scale[t, r, b] * reduce over places k of row r of csr[t] of
 //                       value[k] * load_scale[t, n, b] * source[t, n, b, :]      with n =
@@ -33,7 +33,7 @@ struct TypePass {
 };
 
 template <class Real>
-struct SlicePass {
+struct ColumnPass {
   int64_t sources, rows, batch, width;
   uint32_t index_bytes;
   const RemovedSets* removed_sources = nullptr;  // null = none
@@ -47,15 +47,15 @@ struct SlicePass {
 };
 // Every element of `out` is written; where it is large, huge pages are asked for behind it.
 template <class Real>
-void run(const SlicePass<Real>& pass);
+void run(const ColumnPass<Real>& pass);
 
-// The slices of [rows, B * H]. `by_sample`: none reaches over two samples. The slab's width depends
-// on the cache and on the number of rows, never on the threads.
-std::vector<Slice> make_slices(int64_t rows, int64_t batch, int64_t width, int64_t item_bytes,
-                               bool by_sample);
+// The column blocks of [rows, B * H]. `by_sample`: none reaches over two samples. A block's width
+// depends on the cache and on the number of rows, never on the threads.
+std::vector<Columns> column_blocks(int64_t rows, int64_t batch, int64_t width, int64_t item_bytes,
+                                   bool by_sample);
 
-// Writes `fill` to the slab rows of the removed nodes.
+// Writes `fill` to the block rows of the removed nodes.
 template <class Acc>
-void fill_removed(const Slice& slice, const RemovedSets& removed, Acc fill, Acc* slab);
+void fill_removed(const Columns& columns, const RemovedSets& removed, Acc fill, Acc* block);
 
 }  // namespace lacuna

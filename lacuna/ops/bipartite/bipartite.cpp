@@ -107,7 +107,7 @@ void run_step(const BipartiteGraph& graph, BipartiteStep step, bool forward, int
   const std::vector<Parameter<Real>> coefficients(graph.coefficients.begin(),
                                                   graph.coefficients.end());
 
-  SlicePass<Real> pass = {
+  ColumnPass<Real> pass = {
       .sources = forward ? source_count(graph, step) : target_count(graph, step),
       .rows = forward ? target_count(graph, step) : source_count(graph, step),
       .batch = batch,

@@ -22,14 +22,14 @@ namespace lacuna {
 // A cudaStream_t, without CUDA's headers. nullptr is the default stream.
 using CudaStream = void*;
 
-// `plan` and `slices` stay on the host; the bytes of each have an exact copy at `device` and
-// `slices_device` (256-byte aligned, as every CUDA allocator gives). Without slices every call
+// `plan` and `slabs` stay on the host; the bytes of each have an exact copy at `device` and
+// `slabs_device` (256-byte aligned, as every CUDA allocator gives). Without slabs every call
 // takes the gather path.
 struct CudaGraph {
   const GraphPlan* plan = nullptr;
   const std::byte* device = nullptr;
-  const SlicePlan* slices = nullptr;
-  const std::byte* slices_device = nullptr;
+  const SlabPlan* slabs = nullptr;
+  const std::byte* slabs_device = nullptr;
 };
 
 // Device memory; as RemovedView. Only removed[ptr[b] .. ptr[b + 1]) is read; capacity is how many

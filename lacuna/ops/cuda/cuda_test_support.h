@@ -54,20 +54,20 @@ inline DeviceArray<std::byte> to_device(std::span<const std::byte> bytes) {
   return DeviceArray<std::byte>(std::vector<std::byte>(bytes.begin(), bytes.end()));
 }
 
-// A graph with its plans on both sides. capacity 0: no slices.
+// A graph with its plans on both sides. capacity 0: no slabs.
 struct DeviceGraph {
   GraphPlan plan;
-  std::optional<SlicePlan> slices;
-  DeviceArray<std::byte> plan_bytes, slice_bytes;
+  std::optional<SlabPlan> slabs;
+  DeviceArray<std::byte> plan_bytes, slab_bytes;
 
   DeviceGraph(const RandomGraph& graph, uint32_t capacity)
       : plan(graph.plan()),
-        slices(capacity > 0 ? std::optional(SlicePlan::make(plan, {capacity})) : std::nullopt),
+        slabs(capacity > 0 ? std::optional(SlabPlan::make(plan, {capacity})) : std::nullopt),
         plan_bytes(to_device(plan.bytes())),
-        slice_bytes(slices ? to_device(slices->bytes()) : DeviceArray<std::byte>(0)) {}
+        slab_bytes(slabs ? to_device(slabs->bytes()) : DeviceArray<std::byte>(0)) {}
   CudaGraph view() const {
-    if (!slices) return {&plan, plan_bytes.data(), nullptr, nullptr};
-    return {&plan, plan_bytes.data(), &*slices, slice_bytes.data()};
+    if (!slabs) return {&plan, plan_bytes.data(), nullptr, nullptr};
+    return {&plan, plan_bytes.data(), &*slabs, slab_bytes.data()};
   }
 };
 

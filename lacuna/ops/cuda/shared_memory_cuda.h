@@ -1,4 +1,4 @@
-// What a SlicePlan must be made for.
+// What a SlabPlan must be made for.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace lacuna::cuda {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 struct Device {
   int multiprocessors, shared_bytes;
@@ -23,13 +23,13 @@ Device device() {
   return d;
 }
 
-// What loading a slab costs, in the unit of slice::Layout::cost. With one panel a helper's change
-// to another slice is in it.
+// What loading a slab costs, in the unit of slab::Layout::cost. With one panel a helper's change
+// to another strip is in it.
 double slab_cost(const Pass& pass) { return (pass.panel_count > 1 ? 2.0 : 4.0) * pass.slab_rows; }
-// A helper's change to another slice with several panels, in slab loads: nothing overlaps it.
+// A helper's change to another strip with several panels, in slab loads: nothing overlaps it.
 constexpr double kSwitch = 1.2;
 
-double panel_cost(const SlicePlan& plan, const Pass& pass, const Layout& layout, uint32_t panel) {
+double panel_cost(const SlabPlan& plan, const Pass& pass, const Layout& layout, uint32_t panel) {
   const uint32_t* first = plan.at<uint32_t>(layout.first_task) + panel;
   const uint32_t* cost = plan.at<uint32_t>(layout.cost);
   double sum = slab_cost(pass);
@@ -37,19 +37,18 @@ double panel_cost(const SlicePlan& plan, const Pass& pass, const Layout& layout,
   return sum;
 }
 
-// Which tasks of a slice its helpers do, so that all blocks end together: those from `cut` to `end`
+// Which tasks of a strip its helpers do, so that all blocks end together: those from `cut` to `end`
 // of one panel.
 struct Cut {
   int panel, cut, end;
 };
-Cut cut_tasks(const SlicePlan& plan, const Pass& pass, const Layout& layout, int rest,
-              int helpers) {
+Cut cut_tasks(const SlabPlan& plan, const Pass& pass, const Layout& layout, int rest, int helpers) {
   const uint32_t* first = plan.at<uint32_t>(layout.first_task) + pass.heaviest;
   const Cut none = {int(pass.heaviest), int(first[1]), int(first[1])};
   const bool multi = pass.panel_count > 1;
   if (helpers == 0 || rest == 0 || (multi && pass.panel_count < 3)) return none;
   const double slab = slab_cost(pass),
-               each = double(rest) / helpers;  // slices that a helper serves
+               each = double(rest) / helpers;  // strips that a helper serves
   double all = 0;
   for (uint32_t k = 0; k < pass.panel_count; ++k) all += panel_cost(plan, pass, layout, k);
   // Helpers of a pass of several panels must be done when the owners come to the last panel.
@@ -62,13 +61,13 @@ Cut cut_tasks(const SlicePlan& plan, const Pass& pass, const Layout& layout, int
   return {int(pass.heaviest), int(cut), int(first[1])};
 }
 
-int64_t output_rows(const SlicePlan& plan, const Pass& pass) {
+int64_t output_rows(const SlabPlan& plan, const Pass& pass) {
   return int64_t(pass.output_types) * plan.node_count();
 }
-// Helpers need room for the sums of every slice; with too many rows there are none.
+// Helpers need room for the sums of every strip; with too many rows there are none.
 constexpr int64_t kMostHelpBytes = int64_t(1) << 28;
-int64_t help_bytes(const SlicePlan& plan, const Pass& pass, int slice_columns, int blocks) {
-  const int64_t bytes = output_rows(plan, pass) * slice_columns * 4 * blocks;
+int64_t help_bytes(const SlabPlan& plan, const Pass& pass, int strip_columns, int blocks) {
+  const int64_t bytes = output_rows(plan, pass) * strip_columns * 4 * blocks;
   return pass.panel_count < 3 || bytes > kMostHelpBytes ? 0 : bytes;
 }
 
@@ -76,13 +75,13 @@ int64_t help_bytes(const SlicePlan& plan, const Pass& pass, int slice_columns, i
 struct ScratchPlaces {
   uint64_t help, done, values, bytes;
 };
-ScratchPlaces scratch_places(const SlicePlan& plan, const Pass& pass, int slice_columns,
+ScratchPlaces scratch_places(const SlabPlan& plan, const Pass& pass, int strip_columns,
                              bool has_values) {
   ScratchPlaces p = {};
   const int blocks = device().multiprocessors;
   if (pass.panel_count > 1) {
-    p.help = uint64_t(output_rows(plan, pass)) * slice_columns * 4 * blocks;
-    p.done = p.help + help_bytes(plan, pass, slice_columns, blocks);
+    p.help = uint64_t(output_rows(plan, pass)) * strip_columns * 4 * blocks;
+    p.done = p.help + help_bytes(plan, pass, strip_columns, blocks);
     p.values = aligned(p.done + sizeof(int) * blocks);
   }
   p.bytes = p.values + (has_values ? uint64_t(pass.rows.unit_count) * kRowUnitSlots * 4 : 0);
@@ -92,31 +91,31 @@ ScratchPlaces scratch_places(const SlicePlan& plan, const Pass& pass, int slice_
 }  // namespace
 
 template <class Real>
-bool slices_fit(const SlicePlan& plan, const Pass& pass, int64_t columns, int64_t width) {
+bool slabs_fit(const SlabPlan& plan, const Pass& pass, int64_t columns, int64_t width) {
   const Device d = device();
   if (width % kHalfColumns<Real> != 0 || columns == 0 || columns > INT32_MAX / 2) return false;
   const uint32_t bytes = places(pass.slab_rows, plan.node_count(), int(plan.type_count())).bytes;
   if (int(bytes) > d.shared_bytes) return false;
-  // With several panels a block must do a whole slice: too few slices leave multiprocessors idle.
+  // With several panels a block must do a whole strip: too few strips leave multiprocessors idle.
   return pass.panel_count == 1 ||
-         divide_up(columns, kSliceColumns<Real>) * 5 >= d.multiprocessors * 3;
+         divide_up(columns, kStripColumns<Real>) * 5 >= d.multiprocessors * 3;
 }
-template bool slices_fit<float>(const SlicePlan&, const Pass&, int64_t, int64_t);
-template bool slices_fit<BFloat16>(const SlicePlan&, const Pass&, int64_t, int64_t);
+template bool slabs_fit<float>(const SlabPlan&, const Pass&, int64_t, int64_t);
+template bool slabs_fit<BFloat16>(const SlabPlan&, const Pass&, int64_t, int64_t);
 
-uint64_t slice_scratch_bytes(const SlicePlan& plan, const Pass& pass, int slice_columns,
-                             bool has_values) {
-  return scratch_places(plan, pass, slice_columns, has_values).bytes;
+uint64_t slab_scratch_bytes(const SlabPlan& plan, const Pass& pass, int strip_columns,
+                            bool has_values) {
+  return scratch_places(plan, pass, strip_columns, has_values).bytes;
 }
 
 template <class Real>
-void aggregate_slices(const CudaGraph& graph, bool forward, SliceKernel kernel, SliceArgs<Real> a,
-                      void* scratch, cudaStream_t stream) {
-  const SlicePlan& plan = *graph.slices;
+void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, SlabArgs<Real> a,
+                     void* scratch, cudaStream_t stream) {
+  const SlabPlan& plan = *graph.slabs;
   const Pass& pass = forward ? plan.forward() : plan.backward();
-  const Layout& layout = kernel == SliceKernel::chunks ? pass.chunks : pass.rows;
+  const Layout& layout = kernel == SlabKernel::chunks ? pass.chunks : pass.rows;
   auto moved = [&](auto* unused, uint64_t offset) {
-    return reinterpret_cast<decltype(unused)>(graph.slices_device + offset);
+    return reinterpret_cast<decltype(unused)>(graph.slabs_device + offset);
   };
   constexpr const uint16_t* u16 = nullptr;
   constexpr const uint32_t* u32 = nullptr;
@@ -126,7 +125,7 @@ void aggregate_slices(const CudaGraph& graph, bool forward, SliceKernel kernel, 
   a.panel_count = pass.panel_count;
   a.slab_rows = pass.slab_rows;
   a.forward = forward;
-  a.units = graph.slices_device + layout.units;
+  a.units = graph.slabs_device + layout.units;
   a.tasks = moved(static_cast<const Task*>(nullptr), layout.tasks);
   a.lines = moved(u32, layout.lines);
   a.own = moved(u16, layout.own);
@@ -135,10 +134,10 @@ void aggregate_slices(const CudaGraph& graph, bool forward, SliceKernel kernel, 
   a.heads = moved(u32, layout.heads);
   a.task_count = layout.task_count;
   a.csr = csr_table(graph, !forward);
-  a.slices = int(divide_up(a.columns, kSliceColumns<Real>));
+  a.strips = int(divide_up(a.columns, kStripColumns<Real>));
   a.zero = 0;
-  const int blocks = device().multiprocessors, rest = a.slices % blocks;
-  const ScratchPlaces at = scratch_places(plan, pass, kSliceColumns<Real>, a.values != nullptr);
+  const int blocks = device().multiprocessors, rest = a.strips % blocks;
+  const ScratchPlaces at = scratch_places(plan, pass, kStripColumns<Real>, a.values != nullptr);
   const bool may_help = rest > 0 && (pass.panel_count == 1 || at.done > at.help);
   const Cut cut = cut_tasks(plan, pass, layout, rest, may_help ? blocks - rest : 0);
   a.shared_panel = cut.panel;
@@ -157,13 +156,13 @@ void aggregate_slices(const CudaGraph& graph, bool forward, SliceKernel kernel, 
     a.slot_values = values;
   }
   if constexpr (std::is_same_v<Real, BFloat16>) {
-    if (kernel == SliceKernel::chunks) return launch_chunks(a, blocks, stream);
+    if (kernel == SlabKernel::chunks) return launch_chunks(a, blocks, stream);
   }
   launch_rows<Real>(a, blocks, stream);
 }
-template void aggregate_slices<float>(const CudaGraph&, bool, SliceKernel, SliceArgs<float>, void*,
-                                      cudaStream_t);
-template void aggregate_slices<BFloat16>(const CudaGraph&, bool, SliceKernel, SliceArgs<BFloat16>,
-                                         void*, cudaStream_t);
+template void aggregate_slabs<float>(const CudaGraph&, bool, SlabKernel, SlabArgs<float>, void*,
+                                     cudaStream_t);
+template void aggregate_slabs<BFloat16>(const CudaGraph&, bool, SlabKernel, SlabArgs<BFloat16>,
+                                        void*, cudaStream_t);
 
 }  // namespace lacuna::cuda

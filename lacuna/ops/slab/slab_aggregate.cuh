@@ -1,4 +1,4 @@
-// The slices way of aggregate_cuda: sums from shared memory (slab_plan.h says how); internal.
+// The slab way of aggregate_cuda: sums from shared memory (slab_plan.h says how); internal.
 //
 // A block of threads keeps 32 bytes of columns of all nodes (or of a panel's) in shared memory and
 // sums every output row from there. Two kernels do it, for the two layouts of a plan:
@@ -11,24 +11,25 @@
 
 namespace lacuna::cuda {
 
-enum class SliceKernel : uint8_t { chunks, rows };
+enum class SlabKernel : uint8_t { chunks, rows };
 
-// Columns that a slice has, and each of its halves of 16 bytes.
+// A strip is 32 bytes of columns, all nodes of them; a slab is what a panel holds of a strip.
+// Columns of a strip, and of each of its halves of 16 bytes.
 template <class Real>
 inline constexpr int kHalfColumns = kWide<Real>;
 template <class Real>
-inline constexpr int kSliceColumns = 2 * kWide<Real>;
+inline constexpr int kStripColumns = 2 * kWide<Real>;
 
 template <class Real>
-struct SliceArgs {
-  // The pass and its layout, in device memory; slice::Pass and slice::Layout have the shapes.
+struct SlabArgs {
+  // The pass and its layout, in device memory; slab::Pass and slab::Layout have the shapes.
   const uint32_t* panel_type;
   const uint16_t* node_at;
   const uint16_t* place;
   uint32_t panel_count, slab_rows;
   bool forward;
   const std::byte* units;
-  const slice::Task* tasks;
+  const slab::Task* tasks;
   const uint32_t* lines;
   const uint16_t* own;
   const uint32_t* first_task;
@@ -49,34 +50,34 @@ struct SliceArgs {
   const float* eps;          // [T] or null
   const float* row_scale;    // [T, N, B] or null; forward only
   Real* out;
-  float* sums;  // [blocks, output rows, slice columns] of each block's slice, for more than one
-                // panel; then as many: what helpers add to the slices of the last round
+  float* sums;  // [blocks, output rows, strip columns] of each block's strip, for more than one
+                // panel; then as many: what helpers add to the strips of the last round
   int* done;    // [blocks] helpers' segments that are done; zero at the start
   int32_t* error;
 
-  int slices;
-  // Owners of slices of the last round leave tasks [cut, shared_end) of shared_panel to helpers;
+  int strips;
+  // Owners of strips of the last round leave tasks [cut, shared_end) of shared_panel to helpers;
   // none: cut is the end.
   int shared_panel, cut, shared_end;
   uint32_t zero;  // 0, unknown to the compiler: see the main loops
 };
 
-// Whether a pass can run on this device (its slab fits shared memory) and is worth it (slices for
+// Whether a pass can run on this device (its slab fits shared memory) and is worth it (strips for
 // enough blocks).
 template <class Real>
-bool slices_fit(const SlicePlan& plan, const slice::Pass& pass, int64_t columns, int64_t width);
+bool slabs_fit(const SlabPlan& plan, const slab::Pass& pass, int64_t columns, int64_t width);
 // Scratch memory of a pass.
-uint64_t slice_scratch_bytes(const SlicePlan& plan, const slice::Pass& pass, int slice_columns,
-                             bool has_values);
+uint64_t slab_scratch_bytes(const SlabPlan& plan, const slab::Pass& pass, int strip_columns,
+                            bool has_values);
 // args: everything but the pass, its layout, csr and sharing, which are filled in here.
 template <class Real>
-void aggregate_slices(const CudaGraph& graph, bool forward, SliceKernel kernel,
-                      SliceArgs<Real> args, void* scratch, cudaStream_t stream);
+void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, SlabArgs<Real> args,
+                     void* scratch, cudaStream_t stream);
 
 // The kernels. blocks: all run at the same time.
-void launch_chunks(const SliceArgs<BFloat16>& args, int blocks, cudaStream_t stream);
+void launch_chunks(const SlabArgs<BFloat16>& args, int blocks, cudaStream_t stream);
 template <class Real>
-void launch_rows(const SliceArgs<Real>& args, int blocks, cudaStream_t stream);
+void launch_rows(const SlabArgs<Real>& args, int blocks, cudaStream_t stream);
 // slot_values[i] = values[edge[i]], 0 where there is no edge. count: a multiple of 4.
 void order_values(const float* values, const uint32_t* edge, uint64_t count, float* slot_values,
                   cudaStream_t stream);

@@ -1,4 +1,4 @@
-// What a block of a slice kernel does around its sums: which segments it works on, loading a slab,
+// What a block of a slab kernel does around its sums: which segments it works on, loading a slab,
 // the rows of removed nodes, and waiting for other blocks. A kernel gives the sums themselves as a
 // Work (see do_segments).
 #pragma once
@@ -59,24 +59,24 @@ __device__ __forceinline__ int take_task(uint32_t counter) {
 
 // What a block does with the sums of a segment. Passes of one panel write them at once. With
 // several panels, the first one stores them, the next ones add, and the last one reads, adds and
-// writes; a helper stores them for the slice's owner.
+// writes; a helper stores them for the strip's owner.
 enum class Mode { write, store, add, finish, help };
 struct Segment {
-  int slice, panel, task0, task1;
+  int strip, panel, task0, task1;
   Mode mode;
-  bool helped;  // the slice's owner has helpers
+  bool helped;  // the strip's owner has helpers
 };
 
-// The work of a block, counted from 0. Slices are dealt out in rounds. Those of the last round that
+// The work of a block, counted from 0. Strips are dealt out in rounds. Those of the last round that
 // do not fill it have an owner each, and the other blocks share the tasks from `cut` on of all of
 // them, in order: of the only panel, or of `shared_panel`.
 template <class Real, bool MULTI>
 struct Share {
   int rounds, rest, tail, low, high, count;
-  __device__ explicit Share(const SliceArgs<Real>& a) {
+  __device__ explicit Share(const SlabArgs<Real>& a) {
     const int blocks = gridDim.x, b = blockIdx.x;
-    rounds = a.slices / blocks;
-    rest = a.slices % blocks;
+    rounds = a.strips / blocks;
+    rest = a.strips % blocks;
     tail = a.shared_end - a.cut;
     low = high = 0;
     count = (rounds + (b < rest ? 1 : 0)) * int(a.panel_count);
@@ -85,14 +85,14 @@ struct Share {
       if (high > low) count += (high - 1) / tail - low / tail + 1;
     }
   }
-  // Tasks of the tails of all slices that block b helps with.
+  // Tasks of the tails of all strips that block b helps with.
   __device__ void range(int b, int& first, int& last) const {
     const int helpers = gridDim.x - rest;
     const int64_t all = int64_t(rest) * tail;
     first = int((b - rest) * all / helpers);
     last = int((b - rest + 1) * all / helpers);
   }
-  // Segments of helpers that a slice of the last round gets.
+  // Segments of helpers that a strip of the last round gets.
   __device__ int helpers_of(int s) const {
     int n = 0;
     for (int b = rest; b < int(gridDim.x) && tail > 0; ++b) {
@@ -102,7 +102,7 @@ struct Share {
     }
     return n;
   }
-  __device__ Segment get(const SliceArgs<Real>& a, int k) const {
+  __device__ Segment get(const SlabArgs<Real>& a, int k) const {
     const int blocks = gridDim.x, b = blockIdx.x, panels = a.panel_count;
     const int round = k / panels, panel = k % panels;
     if (round < rounds || b < rest) {
@@ -112,7 +112,7 @@ struct Share {
         seg.mode = panel == 0 ? Mode::store : panel + 1 == panels ? Mode::finish : Mode::add;
         // Samples go through the panels in turned order: loads of slabs spread over time.
         if (seg.mode == Mode::add) {
-          const int sample = seg.slice * kSliceColumns<Real> / a.width;
+          const int sample = seg.strip * kStripColumns<Real> / a.width;
           seg.panel = 1 + (panel - 1 + sample) % (panels - 2);
         }
         seg.task0 = a.first_task[seg.panel];
@@ -133,26 +133,26 @@ struct Share {
 
 // A segment as the block's threads read it, from shared memory: registers are short.
 struct Card {
-  int slice, panel, task0, task1, mode, helped,
-      need;            // slice -1: no more. need: segments of helpers to wait for
+  int strip, panel, task0, task1, mode, helped,
+      need;            // strip -1: no more. need: segments of helpers to wait for
   int type;            // of the panel's source
   uint32_t first_row;  // where its sums stand, in output rows
-  int last_round;      // the slice's number among those of the last round
+  int last_round;      // the strip's number among those of the last round
 };
 static_assert(sizeof(Card) <= kCardBytes);
 
 template <class Real, bool MULTI>
-__device__ void write_card(const SliceArgs<Real>& a, int k, volatile Card* card) {
+__device__ void write_card(const SlabArgs<Real>& a, int k, volatile Card* card) {
   const Share<Real, MULTI> share(a);
   if (k >= share.count) {
-    card->slice = -1;
+    card->strip = -1;
     card->panel = 0;
     return;
   }
   const Segment seg = share.get(a, k);
-  const int last_round = seg.slice - share.rounds * int(gridDim.x);
+  const int last_round = seg.strip - share.rounds * int(gridDim.x);
   const uint32_t rows = uint32_t(a.forward ? a.types : 1) * a.nodes;
-  card->slice = seg.slice;
+  card->strip = seg.strip;
   card->panel = seg.panel;
   card->task0 = seg.task0;
   card->task1 = seg.task1;
@@ -164,9 +164,9 @@ __device__ void write_card(const SliceArgs<Real>& a, int k, volatile Card* card)
   card->last_round = last_round;
 }
 
-// Marks the nodes that the samples of a slice's halves remove.
+// Marks the nodes that the samples of a strip's halves remove.
 template <class Real, int THREADS>
-__device__ void mark_removed(const SliceArgs<Real>& a, int column, uint32_t* bits,
+__device__ void mark_removed(const SlabArgs<Real>& a, int column, uint32_t* bits,
                              uint32_t bit_words) {
   for (uint32_t i = threadIdx.x; i < bit_words; i += THREADS) bits[i] = 0;
   __syncthreads();
@@ -197,7 +197,7 @@ __device__ __forceinline__ bool is_marked(const uint32_t* bits, uint32_t node, u
 // forward pass, of all in the backward pass), or nothing. Columns of halves [h0, h1), which are of
 // one sample; a thread writes them in a row.
 template <class Real, bool MULTI, int THREADS>
-__device__ void write_removed_rows(const SliceArgs<Real>& a, int task0, int task1, int column,
+__device__ void write_removed_rows(const SlabArgs<Real>& a, int task0, int task1, int column,
                                    int h0, int h1) {
   constexpr int kHalf = kHalfColumns<Real>;
   const int b = (column + kHalf * h0) / a.width;
@@ -234,7 +234,7 @@ __device__ void write_removed_rows(const SliceArgs<Real>& a, int task0, int task
 //   open(card, column)      the first task's loads, while the slab comes
 //   sum(card, column)       all tasks of a segment; the slab is there
 template <class Real, bool MULTI, int THREADS, class Work>
-__device__ __forceinline__ void do_segments(const SliceArgs<Real>& a, Work& work) {
+__device__ __forceinline__ void do_segments(const SlabArgs<Real>& a, Work& work) {
   extern __shared__ __align__(128) uint4 shared[];
   const Places at = places(a.slab_rows, a.nodes, a.types);
   char* const memory = reinterpret_cast<char*>(shared);
@@ -257,15 +257,15 @@ __device__ __forceinline__ void do_segments(const SliceArgs<Real>& a, Work& work
   }
   if (threadIdx.x == 0) write_card<Real, MULTI>(a, 0, card_at(0));
   __syncthreads();
-  if (card_at(0)->slice < 0) return;
+  if (card_at(0)->strip < 0) return;
   fetch_table(card_at(0)->panel, threadIdx.x, THREADS);
-  int marked = -1;  // the slice whose removed nodes are in bits
+  int marked = -1;  // the strip whose removed nodes are in bits
   for (int k = 0;; ++k) {
     volatile Card* const card = card_at(k);
-    if (card->slice < 0) break;
-    const int column = card->slice * kSliceColumns<Real>;
-    if (card->slice != marked) {
-      marked = card->slice;
+    if (card->strip < 0) break;
+    const int column = card->strip * kStripColumns<Real>;
+    if (card->strip != marked) {
+      marked = card->strip;
       __syncthreads();
       mark_removed<Real, THREADS>(a, column, bits, at.bit_words);
     }
@@ -280,13 +280,13 @@ __device__ __forceinline__ void do_segments(const SliceArgs<Real>& a, Work& work
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         const uint32_t i = i0 + j * THREADS;
-        node[j] = i < a.slab_rows * 2 ? table[i >> 1] : slice::kNoNode;
+        node[j] = i < a.slab_rows * 2 ? table[i >> 1] : slab::kNoNode;
       }
       const uint32_t h = threadIdx.x & 1;
       const bool outside = column + kHalfColumns<Real> * int(h) >= a.columns;
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
-        zero[j] = node[j] == slice::kNoNode || outside || is_marked(bits, node[j], h);
+        zero[j] = node[j] == slab::kNoNode || outside || is_marked(bits, node[j], h);
       }
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
@@ -335,25 +335,25 @@ __device__ __forceinline__ void do_segments(const SliceArgs<Real>& a, Work& work
   wait_copies();
 }
 
-// Sets the kernel's shared memory and starts it. Owners of slices wait for helpers where there are
+// Sets the kernel's shared memory and starts it. Owners of strips wait for helpers where there are
 // several panels, so all blocks must run at the same time.
 template <class Real>
-void launch_blocks(void (*kernel)(SliceArgs<Real>), const SliceArgs<Real>& a, int blocks,
-                   int threads, cudaStream_t stream) {
+void launch_blocks(void (*kernel)(SlabArgs<Real>), const SlabArgs<Real>& a, int blocks, int threads,
+                   cudaStream_t stream) {
   const int bytes = int(places(a.slab_rows, a.nodes, a.types).bytes);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory of the slice kernel");
-  void* arguments[] = {const_cast<SliceArgs<Real>*>(&a)};
+        "shared memory of the slab kernel");
+  void* arguments[] = {const_cast<SlabArgs<Real>*>(&a)};
   if (a.panel_count > 1) {
     check(
         cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(threads), arguments, bytes, stream),
-        "aggregate (slices)");
+        "aggregate (slabs)");
   } else {
     check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(threads),
                            arguments, bytes, stream),
-          "aggregate (slices)");
+          "aggregate (slabs)");
   }
-  check_launch("aggregate (slices)");
+  check_launch("aggregate (slabs)");
 }
 
 }  // namespace lacuna::cuda

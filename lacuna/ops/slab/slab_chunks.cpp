@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 constexpr uint32_t kPerClass = kSlots / kClasses;  // slots of one class in a step
 constexpr uint32_t kTaskGathers = 1024;            // a task has about this many, or one chunk
@@ -24,7 +24,7 @@ struct Chunk {
 
 // Chunks of lines [begin, end): the longest line left, then 15 from the next `window` that keep the
 // fullest class lowest for the edges they bring.
-std::vector<Chunk> fill_chunks(const SliceLines& all, uint32_t begin, uint32_t end, uint32_t window,
+std::vector<Chunk> fill_chunks(const SlabLines& all, uint32_t begin, uint32_t end, uint32_t window,
                                uint32_t slab_rows) {
   std::vector<Chunk> chunks;
   std::vector<uint32_t> left(end - begin);
@@ -44,10 +44,10 @@ std::vector<Chunk> fill_chunks(const SliceLines& all, uint32_t begin, uint32_t e
         for (uint32_t i = start; i < left.size() && tried < window; ++i) {
           if (left[i] == kNoLine) continue;
           ++tried;
-          const SliceLine& line = all.lines[left[i]];
+          const SlabLine& line = all.lines[left[i]];
           uint32_t would[kClasses];
           std::copy(filled, filled + kClasses, would);
-          const SliceNeighbour* nb = all.neighbours.data() + line.first;
+          const SlabNeighbour* nb = all.neighbours.data() + line.first;
           for (uint32_t k = 0; k < line.count; ++k) {
             would[nb[k].position & 7] += nb[k].repeat >= have[nb[k].position];
           }
@@ -59,9 +59,9 @@ std::vector<Chunk> fill_chunks(const SliceLines& all, uint32_t begin, uint32_t e
           }
         }
       }
-      const SliceLine& line = all.lines[left[best]];
+      const SlabLine& line = all.lines[left[best]];
       for (uint32_t k = line.first; k < line.first + line.count; ++k) {
-        const SliceNeighbour nb = all.neighbours[k];
+        const SlabNeighbour nb = all.neighbours[k];
         if (nb.repeat >= have[nb.position]) {
           have[nb.position] = uint16_t(nb.repeat + 1);
           ++filled[nb.position & 7];
@@ -72,7 +72,7 @@ std::vector<Chunk> fill_chunks(const SliceLines& all, uint32_t begin, uint32_t e
       left[best] = kNoLine;
     }
     for (const uint32_t l : chunk.lines) {
-      const SliceLine& line = all.lines[l];
+      const SlabLine& line = all.lines[l];
       for (uint32_t k = line.first; k < line.first + line.count; ++k) {
         have[all.neighbours[k].position] = 0;
       }
@@ -93,7 +93,7 @@ std::vector<Chunk> fill_chunks(const SliceLines& all, uint32_t begin, uint32_t e
 
 // Lines of one class alternate between the two halves of a chunk, so that reading their own rows
 // meets few bank conflicts.
-void arrange_lines(const SliceLines& all, Chunk& chunk) {
+void arrange_lines(const SlabLines& all, Chunk& chunk) {
   std::stable_sort(chunk.lines.begin(), chunk.lines.end(), [&](uint32_t a, uint32_t b) {
     return (all.lines[a].own & 7) < (all.lines[b].own & 7);
   });
@@ -110,7 +110,7 @@ void arrange_lines(const SliceLines& all, Chunk& chunk) {
 // Writes chunks one after another.
 class Writer {
  public:
-  Writer(const SliceLines& all, uint32_t slab_rows, SlicePanel& panel)
+  Writer(const SlabLines& all, uint32_t slab_rows, SlabPanel& panel)
       : all_(all), slab_rows_(slab_rows), panel_(panel), copies_(slab_rows) {}
 
   void begin_task() {
@@ -148,7 +148,7 @@ class Writer {
       panel_.own.push_back(l == kNoLine ? uint16_t(slab_rows_ - 1) : all_.lines[l].own);
       if (l == kNoLine) continue;
       for (uint32_t k = all_.lines[l].first; k < all_.lines[l].first + all_.lines[l].count; ++k) {
-        const SliceNeighbour nb = all_.neighbours[k];
+        const SlabNeighbour nb = all_.neighbours[k];
         if (copies_[nb.position] == 0) touched.push_back(nb.position);
         copies_[nb.position] = std::max<uint32_t>(copies_[nb.position], nb.repeat + 1u);
       }
@@ -162,9 +162,9 @@ class Writer {
     }
     for (uint32_t n = 0; n < kLines; ++n) {
       if (chunk.lines[n] == kNoLine) continue;
-      const SliceLine& line = all_.lines[chunk.lines[n]];
+      const SlabLine& line = all_.lines[chunk.lines[n]];
       for (uint32_t k = line.first; k < line.first + line.count; ++k) {
-        const SliceNeighbour nb = all_.neighbours[k];
+        const SlabNeighbour nb = all_.neighbours[k];
         slots[nb.position & 7][copies_[nb.position] + nb.repeat].lines |= uint16_t(1u << n);
       }
     }
@@ -189,21 +189,21 @@ class Writer {
     }
   }
 
-  const SliceLines& all_;
+  const SlabLines& all_;
   uint32_t slab_rows_;
-  SlicePanel& panel_;
+  SlabPanel& panel_;
   std::vector<uint32_t> copies_;
 };
 
 // Longest chunks first.
-SlicePanel write_chunks(const SliceLines& all, std::vector<Chunk>& chunks, uint32_t slab_rows) {
+SlabPanel write_chunks(const SlabLines& all, std::vector<Chunk>& chunks, uint32_t slab_rows) {
   std::stable_sort(chunks.begin(), chunks.end(),
                    [](const Chunk& a, const Chunk& b) { return a.steps > b.steps; });
   std::vector<uint32_t> lengths;
   for (const Chunk& chunk : chunks) lengths.push_back((chunk.steps + 2) * kSlots);
-  SlicePanel panel;
+  SlabPanel panel;
   Writer writer(all, slab_rows, panel);
-  for (const SliceRun& task : cut_into_tasks(lengths, kTaskGathers, kTaskChunks)) {
+  for (const SlabRun& task : cut_into_tasks(lengths, kTaskGathers, kTaskChunks)) {
     writer.begin_task();
     for (size_t i = task.begin; i < task.end; ++i) {
       arrange_lines(all, chunks[i]);
@@ -215,8 +215,8 @@ SlicePanel write_chunks(const SliceLines& all, std::vector<Chunk>& chunks, uint3
 
 }  // namespace
 
-std::vector<SlicePanel> make_slice_chunks(const std::vector<SliceLines>& lines, uint32_t slab_rows,
-                                          int threads) {
+std::vector<SlabPanel> make_slab_chunks(const std::vector<SlabLines>& lines, uint32_t slab_rows,
+                                        int threads) {
   // Chunks, in lots of about equally many edges.
   struct Lot {
     size_t panel;
@@ -245,7 +245,7 @@ std::vector<SlicePanel> make_slice_chunks(const std::vector<SliceLines>& lines, 
   parallel_for(lots.size(), threads, [&](uint64_t i) {
     made[i] = fill_chunks(lines[lots[i].panel], lots[i].begin, lots[i].end, window, slab_rows);
   });
-  std::vector<SlicePanel> panels(lines.size());
+  std::vector<SlabPanel> panels(lines.size());
   parallel_for(lines.size(), threads, [&](uint64_t p) {
     std::vector<Chunk> chunks;
     for (size_t i = 0; i < lots.size(); ++i) {

@@ -1,5 +1,5 @@
 // How the lines of a panel become chunks for tensor cores (slab_plan.h has the words); internal to
-// SlicePlan::make.
+// SlabPlan::make.
 #pragma once
 
 #include "lacuna/ops/slab/slab_lines.h"
@@ -7,7 +7,7 @@
 namespace lacuna {
 
 // One panel for each of the lists.
-std::vector<SlicePanel> make_slice_chunks(const std::vector<SliceLines>& lines, uint32_t slab_rows,
-                                          int threads);
+std::vector<SlabPanel> make_slab_chunks(const std::vector<SlabLines>& lines, uint32_t slab_rows,
+                                        int threads);
 
 }  // namespace lacuna

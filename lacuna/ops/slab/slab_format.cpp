@@ -8,14 +8,14 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 void check(bool good, const char* what) {
-  if (!good) throw Error("the slice plan is damaged ({}); make it again", what);
+  if (!good) throw Error("the slab plan is damaged ({}); make it again", what);
 }
 
 void add_parts(Layout& layout, const Pass& pass, uint32_t node_count, bool rows,
-               std::vector<SlicePlanPart>& parts) {
+               std::vector<SlabPlanPart>& parts) {
   const uint64_t chunks = uint64_t(layout.chunk_count) + 2;
   const uint64_t unit_bytes = rows ? kRowUnitBytes : kUnitBytes;
   const auto add = [&](uint64_t& offset, uint64_t size) { parts.push_back({&offset, size}); };
@@ -99,15 +99,15 @@ void check_rows(const std::byte* plan, const Pass& pass, uint64_t edge_count) {
   check_heads(plan, layout, 4);
 }
 
-void check_pass(const std::byte* plan, Pass pass, const SlicePlanHeader& head) {
+void check_pass(const std::byte* plan, Pass pass, const SlabPlanHeader& head) {
   check(pass.slab_rows % 8 == 0 && pass.slab_rows >= 16 && pass.slab_rows <= 0xffff, "slab size");
   check(pass.heaviest < pass.panel_count, "the heaviest panel");
   check(pass.panel_count >= 1 && pass.output_types >= 1 &&
             pass.output_types <= std::max(head.type_count, 1u),
         "counts");
-  for (const SlicePlanPart& part : slice_plan_parts(pass, head.node_count)) {
+  for (const SlabPlanPart& part : slab_plan_parts(pass, head.node_count)) {
     const uint64_t start = *part.offset;
-    check(start % kSlicePlanAlignment == 0 && start <= head.byte_count &&
+    check(start % kSlabPlanAlignment == 0 && start <= head.byte_count &&
               part.size <= head.byte_count - start,
           "an array lies outside of it");
   }
@@ -131,8 +131,8 @@ void check_pass(const std::byte* plan, Pass pass, const SlicePlanHeader& head) {
 
 }  // namespace
 
-std::vector<SlicePlanPart> slice_plan_parts(Pass& pass, uint32_t node_count) {
-  std::vector<SlicePlanPart> parts = {
+std::vector<SlabPlanPart> slab_plan_parts(Pass& pass, uint32_t node_count) {
+  std::vector<SlabPlanPart> parts = {
       {&pass.panel_type, uint64_t(pass.panel_count) * 4},
       {&pass.node_at, uint64_t(pass.panel_count) * pass.slab_rows * 2},
       {&pass.place, uint64_t(pass.panel_count) * node_count * 2}};
@@ -141,21 +141,21 @@ std::vector<SlicePlanPart> slice_plan_parts(Pass& pass, uint32_t node_count) {
   return parts;
 }
 
-uint64_t check_slice_plan(std::span<const std::byte> bytes) {
-  if (reinterpret_cast<uintptr_t>(bytes.data()) % kSlicePlanAlignment != 0) {
-    throw Error("the slice plan is not aligned to {} bytes", kSlicePlanAlignment);
+uint64_t check_slab_plan(std::span<const std::byte> bytes) {
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % kSlabPlanAlignment != 0) {
+    throw Error("the slab plan is not aligned to {} bytes", kSlabPlanAlignment);
   }
-  const auto& head = *reinterpret_cast<const SlicePlanHeader*>(bytes.data());
-  if (bytes.size() < sizeof(SlicePlanHeader) ||
-      std::memcmp(head.magic, kSlicePlanMagic, sizeof(kSlicePlanMagic)) != 0) {
-    throw Error("these {} bytes are not a slice plan", bytes.size());
+  const auto& head = *reinterpret_cast<const SlabPlanHeader*>(bytes.data());
+  if (bytes.size() < sizeof(SlabPlanHeader) ||
+      std::memcmp(head.magic, kSlabPlanMagic, sizeof(kSlabPlanMagic)) != 0) {
+    throw Error("these {} bytes are not a slab plan", bytes.size());
   }
-  if (head.version != SlicePlan::kVersion) {
-    throw Error("the slice plan is of version {}, this program reads version {}; make it again",
-                head.version, SlicePlan::kVersion);
+  if (head.version != SlabPlan::kVersion) {
+    throw Error("the slab plan is of version {}, this program reads version {}; make it again",
+                head.version, SlabPlan::kVersion);
   }
   if (head.byte_count > bytes.size()) {
-    throw Error("the slice plan is cut short: {} bytes of {}; make it again", bytes.size(),
+    throw Error("the slab plan is cut short: {} bytes of {}; make it again", bytes.size(),
                 head.byte_count);
   }
   check(head.node_count < kNoNode && head.type_count < kNoNode, "counts");

@@ -1,5 +1,5 @@
-// The bytes of a slice plan as they lie: header, arrays, and the check of bytes from elsewhere;
-// internal to SlicePlan.
+// The bytes of a slab plan as they lie: header, arrays, and the check of bytes from elsewhere;
+// internal to SlabPlan.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace lacuna {
 
-inline constexpr char kSlicePlanMagic[8] = {'L', 'A', 'C', 'S', 'L', 'I', 'C', 'E'};
-inline constexpr uint64_t kSlicePlanAlignment = 64;
+inline constexpr char kSlabPlanMagic[8] = {'L', 'A', 'C', 'S', 'L', 'I', 'C', 'E'};
+inline constexpr uint64_t kSlabPlanAlignment = 64;
 
-struct SlicePlanHeader {
+struct SlabPlanHeader {
   char magic[8];
   uint32_t version;
   uint32_t node_count, type_count;
@@ -19,19 +19,19 @@ struct SlicePlanHeader {
   uint64_t edge_count;
   uint64_t byte_count;
   char reserved[24];
-  slice::Pass forward, backward;
+  slab::Pass forward, backward;
 };
-static_assert(sizeof(SlicePlanHeader) % 8 == 0);
+static_assert(sizeof(SlabPlanHeader) % 8 == 0);
 
 // An array of a pass: where its offset is kept, and its size in bytes by the counts of the pass.
-struct SlicePlanPart {
+struct SlabPlanPart {
   uint64_t* offset;
   uint64_t size;
 };
-std::vector<SlicePlanPart> slice_plan_parts(slice::Pass& pass, uint32_t node_count);
+std::vector<SlabPlanPart> slab_plan_parts(slab::Pass& pass, uint32_t node_count);
 
-// The plan's size. Throws Error when the bytes are not a slice plan of this version, are cut short,
+// The plan's size. Throws Error when the bytes are not a slab plan of this version, are cut short,
 // or refer outside of themselves: a kernel trusts a plan that passed.
-uint64_t check_slice_plan(std::span<const std::byte> bytes);
+uint64_t check_slab_plan(std::span<const std::byte> bytes);
 
 }  // namespace lacuna

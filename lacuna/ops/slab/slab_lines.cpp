@@ -9,11 +9,11 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 // The slab: hubs are dealt to the class that has served the fewest edges so far.
-void place_nodes(const GraphPlan& graph, const SliceSource& source, uint32_t slab_rows,
-                 SliceLines& all) {
+void place_nodes(const GraphPlan& graph, const SlabSource& source, uint32_t slab_rows,
+                 SlabLines& all) {
   std::vector<uint64_t> uses(graph.node_count());
   for (uint32_t t = 0; t < graph.type_count(); ++t) {
     if (!source.forward && t != source.type) continue;
@@ -45,8 +45,8 @@ void place_nodes(const GraphPlan& graph, const SliceSource& source, uint32_t sla
 
 }  // namespace
 
-void order_backward_panels(const GraphPlan& graph, std::vector<SliceSource>& sources) {
-  std::stable_sort(sources.begin(), sources.end(), [&](const SliceSource& a, const SliceSource& b) {
+void order_backward_panels(const GraphPlan& graph, std::vector<SlabSource>& sources) {
+  std::stable_sort(sources.begin(), sources.end(), [&](const SlabSource& a, const SlabSource& b) {
     return graph.edge_count(a.type) < graph.edge_count(b.type);
   });
   if (sources.size() > 4) {
@@ -57,8 +57,8 @@ void order_backward_panels(const GraphPlan& graph, std::vector<SliceSource>& sou
   sources.front().all_lines = sources.back().all_lines = true;
 }
 
-SliceLines list_slice_lines(const GraphPlan& graph, const SliceSource& source, uint32_t slab_rows) {
-  SliceLines all;
+SlabLines list_slab_lines(const GraphPlan& graph, const SlabSource& source, uint32_t slab_rows) {
+  SlabLines all;
   all.node_at.assign(slab_rows, kNoNode);
   all.place.assign(graph.node_count(), kNoNode);
   if (graph.type_count() == 0) return all;
@@ -90,13 +90,13 @@ SliceLines list_slice_lines(const GraphPlan& graph, const SliceSource& source, u
     }
   }
   std::stable_sort(all.lines.begin(), all.lines.end(),
-                   [](const SliceLine& a, const SliceLine& b) { return a.count > b.count; });
+                   [](const SlabLine& a, const SlabLine& b) { return a.count > b.count; });
   return all;
 }
 
-std::vector<SliceRun> cut_into_tasks(const std::vector<uint32_t>& lengths, uint32_t length,
-                                     uint32_t most) {
-  std::vector<SliceRun> tasks;
+std::vector<SlabRun> cut_into_tasks(const std::vector<uint32_t>& lengths, uint32_t length,
+                                    uint32_t most) {
+  std::vector<SlabRun> tasks;
   size_t alone = 0;
   for (size_t i = 0; i < lengths.size();) {
     uint32_t sum = 0;

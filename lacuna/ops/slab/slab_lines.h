@@ -1,5 +1,5 @@
 // The lines of a panel (slab_plan.h has the words), before a layout puts them into chunks, and
-// what both layouts do with their chunks; internal to SlicePlan::make.
+// what both layouts do with their chunks; internal to SlabPlan::make.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace lacuna {
 
 // A slab: rows [begin, end) of x (forward) or of grad_out of a type (backward).
-struct SliceSource {
+struct SlabSource {
   bool forward;
   uint32_t type;
   uint32_t begin, end;
@@ -20,31 +20,31 @@ struct SliceSource {
 
 // Which panel comes first (it must have all lines) and last (a middling one: its gathers hide the
 // reads of the sums).
-void order_backward_panels(const GraphPlan& graph, std::vector<SliceSource>& sources);
+void order_backward_panels(const GraphPlan& graph, std::vector<SlabSource>& sources);
 
 // A neighbour of a line: its slab position, which of its repeats in the line it is (from 0), and
 // its edge among those of all types.
-struct SliceNeighbour {
+struct SlabNeighbour {
   uint16_t position, repeat;
   uint32_t edge;
 };
-struct SliceLine {
+struct SlabLine {
   uint32_t name;  // node | type << 16
   uint16_t own;
-  uint32_t first, count;  // in SliceLines::neighbours
+  uint32_t first, count;  // in SlabLines::neighbours
 };
-struct SliceLines {
-  std::vector<SliceLine> lines;            // longest first
-  std::vector<SliceNeighbour> neighbours;  // of a line by position
-  std::vector<uint16_t> node_at;           // [slab_rows]
-  std::vector<uint16_t> place;             // [N]
+struct SlabLines {
+  std::vector<SlabLine> lines;            // longest first
+  std::vector<SlabNeighbour> neighbours;  // of a line by position
+  std::vector<uint16_t> node_at;          // [slab_rows]
+  std::vector<uint16_t> place;            // [N]
 };
-SliceLines list_slice_lines(const GraphPlan& graph, const SliceSource& source, uint32_t slab_rows);
+SlabLines list_slab_lines(const GraphPlan& graph, const SlabSource& source, uint32_t slab_rows);
 
 // A panel in one layout.
-struct SlicePanel {
+struct SlabPanel {
   std::vector<std::byte> units;
-  std::vector<slice::Task> tasks;
+  std::vector<slab::Task> tasks;
   std::vector<uint32_t> cost;   // of each task
   std::vector<uint32_t> lines;  // [chunks, 16]
   std::vector<uint16_t> own;    // [chunks, 16]
@@ -54,13 +54,13 @@ struct SlicePanel {
 };
 
 // Chunks [begin, end) make a task.
-struct SliceRun {
+struct SlabRun {
   size_t begin, end;
 };
 // Cuts chunks, which are sorted by falling length, into tasks of about `length` (or one chunk) and
 // at most `most` chunks. Single chunks come first, the others are shuffled, so that short chunks
 // spread over time.
-std::vector<SliceRun> cut_into_tasks(const std::vector<uint32_t>& lengths, uint32_t length,
-                                     uint32_t most);
+std::vector<SlabRun> cut_into_tasks(const std::vector<uint32_t>& lengths, uint32_t length,
+                                    uint32_t most);
 
 }  // namespace lacuna

@@ -15,31 +15,31 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 // More would not fit a position into 16 bits beside the zero rows.
 constexpr uint32_t kMostSlabNodes = 0x8000;
 
-const SlicePlanHeader& header(std::span<const std::byte> bytes) {
-  return *reinterpret_cast<const SlicePlanHeader*>(bytes.data());
+const SlabPlanHeader& header(std::span<const std::byte> bytes) {
+  return *reinterpret_cast<const SlabPlanHeader*>(bytes.data());
 }
 uint64_t align(uint64_t size) {
-  return (size + kSlicePlanAlignment - 1) / kSlicePlanAlignment * kSlicePlanAlignment;
+  return (size + kSlabPlanAlignment - 1) / kSlabPlanAlignment * kSlabPlanAlignment;
 }
 
 // The panels of a pass, made one by one, before they are joined.
 struct Draft {
-  std::vector<SliceSource> sources;
-  std::vector<SliceLines> lists;
-  std::vector<SlicePanel> chunks, rows;
+  std::vector<SlabSource> sources;
+  std::vector<SlabLines> lists;
+  std::vector<SlabPanel> chunks, rows;
   Pass pass = {};
 
   void make(const GraphPlan& graph, uint32_t output_types, uint32_t slab_rows, int threads) {
     lists.resize(sources.size());
     parallel_for(sources.size(), threads,
-                 [&](uint64_t p) { lists[p] = list_slice_lines(graph, sources[p], slab_rows); });
-    chunks = make_slice_chunks(lists, slab_rows, threads);
-    rows = make_slice_rows(lists, slab_rows, threads);
+                 [&](uint64_t p) { lists[p] = list_slab_lines(graph, sources[p], slab_rows); });
+    chunks = make_slab_chunks(lists, slab_rows, threads);
+    rows = make_slab_rows(lists, slab_rows, threads);
     pass.panel_count = uint32_t(sources.size());
     pass.output_types = output_types;
     pass.slab_rows = slab_rows;
@@ -53,8 +53,8 @@ struct Draft {
     count(rows, kRowUnitBytes, pass.rows);
   }
 
-  static void count(const std::vector<SlicePanel>& panels, uint32_t unit_bytes, Layout& layout) {
-    for (const SlicePanel& panel : panels) {
+  static void count(const std::vector<SlabPanel>& panels, uint32_t unit_bytes, Layout& layout) {
+    for (const SlabPanel& panel : panels) {
       layout.task_count += uint32_t(panel.tasks.size());
       layout.chunk_count += uint32_t(panel.lines.size() / kLines);
       layout.unit_count += uint32_t(panel.units.size() / unit_bytes);
@@ -74,7 +74,7 @@ struct Draft {
     write(plan, node_count, rows, kRowUnitBytes, pass.rows);
   }
 
-  void write(std::byte* plan, uint32_t node_count, const std::vector<SlicePanel>& panels,
+  void write(std::byte* plan, uint32_t node_count, const std::vector<SlabPanel>& panels,
              uint32_t unit_bytes, const Layout& layout) const {
     uint32_t task = 0, chunk = 0, unit = 0;
     const auto array = [&](uint64_t offset) { return reinterpret_cast<uint32_t*>(plan + offset); };
@@ -82,7 +82,7 @@ struct Draft {
     auto* own = reinterpret_cast<uint16_t*>(plan + layout.own);
     uint32_t* const lines = array(layout.lines);
     for (size_t p = 0; p < panels.size(); ++p) {
-      const SlicePanel& panel = panels[p];
+      const SlabPanel& panel = panels[p];
       const uint32_t count = uint32_t(panel.tasks.size());
       array(layout.first_task)[p] = task;
       for (uint32_t k = 0; k < count; ++k) {
@@ -114,7 +114,7 @@ struct Draft {
 
 }  // namespace
 
-uint32_t slice_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count) {
+uint32_t slab_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count) {
   // 32 bytes a row and 2 of its number, two bits a node of the graph, four bytes a type, a zero
   // group, and a few words.
   const uint64_t fixed =
@@ -123,10 +123,10 @@ uint32_t slice_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count
   return uint32_t(std::min<uint64_t>((bytes - fixed) / 34 / 8 * 8, kMostSlabNodes));
 }
 
-SlicePlan SlicePlan::make(const GraphPlan& graph, const SliceGeometry& geometry, int threads) {
+SlabPlan SlabPlan::make(const GraphPlan& graph, const SlabGeometry& geometry, int threads) {
   const uint32_t nodes = graph.node_count(), types = graph.type_count();
   if (nodes >= kNoNode || types >= kNoNode) {
-    throw Error("a slice plan holds fewer than {} nodes and types, this graph has {} and {}",
+    throw Error("a slab plan holds fewer than {} nodes and types, this graph has {} and {}",
                 kNoNode, nodes, types);
   }
   if (geometry.capacity < 8) {
@@ -146,16 +146,16 @@ SlicePlan SlicePlan::make(const GraphPlan& graph, const SliceGeometry& geometry,
   forward.make(graph, std::max(types, 1u), slab_rows, threads);
   backward.make(graph, 1, slab_rows, threads);
 
-  SlicePlanHeader head = {};
-  std::memcpy(head.magic, kSlicePlanMagic, sizeof(kSlicePlanMagic));
+  SlabPlanHeader head = {};
+  std::memcpy(head.magic, kSlabPlanMagic, sizeof(kSlabPlanMagic));
   head.version = kVersion;
   head.node_count = nodes;
   head.type_count = types;
   head.capacity = geometry.capacity;
   head.edge_count = graph.edge_count();
-  uint64_t size = align(sizeof(SlicePlanHeader));
+  uint64_t size = align(sizeof(SlabPlanHeader));
   for (Draft* draft : {&forward, &backward}) {
-    for (const SlicePlanPart& part : slice_plan_parts(draft->pass, nodes)) {
+    for (const SlabPlanPart& part : slab_plan_parts(draft->pass, nodes)) {
       *part.offset = size;
       size = align(size + part.size);
     }
@@ -165,38 +165,37 @@ SlicePlan SlicePlan::make(const GraphPlan& graph, const SliceGeometry& geometry,
   head.byte_count = size;
 
   std::shared_ptr<std::byte> plan(
-      static_cast<std::byte*>(std::aligned_alloc(kSlicePlanAlignment, size)), std::free);
+      static_cast<std::byte*>(std::aligned_alloc(kSlabPlanAlignment, size)), std::free);
   if (!plan) throw std::bad_alloc();
   std::memset(plan.get(), 0, size);
   std::memcpy(plan.get(), &head, sizeof(head));
   forward.write(plan.get(), nodes);
   backward.write(plan.get(), nodes);
-  SlicePlan made;
+  SlabPlan made;
   made.bytes_ = {plan.get(), size};
   made.owner_ = plan;
   return made;
 }
 
-SlicePlan SlicePlan::from_bytes(std::span<const std::byte> bytes,
-                                std::shared_ptr<const void> owner) {
-  SlicePlan plan;
-  plan.bytes_ = bytes.first(check_slice_plan(bytes));
+SlabPlan SlabPlan::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  SlabPlan plan;
+  plan.bytes_ = bytes.first(check_slab_plan(bytes));
   plan.owner_ = std::move(owner);
   return plan;
 }
 
-uint32_t SlicePlan::node_count() const { return header(bytes_).node_count; }
-uint32_t SlicePlan::type_count() const { return header(bytes_).type_count; }
-uint64_t SlicePlan::edge_count() const { return header(bytes_).edge_count; }
-uint32_t SlicePlan::capacity() const { return header(bytes_).capacity; }
-const Pass& SlicePlan::forward() const { return header(bytes_).forward; }
-const Pass& SlicePlan::backward() const { return header(bytes_).backward; }
+uint32_t SlabPlan::node_count() const { return header(bytes_).node_count; }
+uint32_t SlabPlan::type_count() const { return header(bytes_).type_count; }
+uint64_t SlabPlan::edge_count() const { return header(bytes_).edge_count; }
+uint32_t SlabPlan::capacity() const { return header(bytes_).capacity; }
+const Pass& SlabPlan::forward() const { return header(bytes_).forward; }
+const Pass& SlabPlan::backward() const { return header(bytes_).backward; }
 
-void SlicePlan::check_graph(const GraphPlan& graph) const {
+void SlabPlan::check_graph(const GraphPlan& graph) const {
   if (graph.node_count() != node_count() || graph.type_count() != type_count() ||
       graph.edge_count() != edge_count()) {
     throw Error(
-        "the slice plan is of another graph: {} nodes, {} types, {} edges there, {}, {}, {} here; "
+        "the slab plan is of another graph: {} nodes, {} types, {} edges there, {}, {}, {} here; "
         "make it again",
         node_count(), type_count(), edge_count(), graph.node_count(), graph.type_count(),
         graph.edge_count());

@@ -1,4 +1,4 @@
-// The graph, laid out by the host for the GPU's slice kernels (slab_tensor_sums.cu,
+// The graph, laid out by the host for the GPU's slab kernels (slab_tensor_sums.cu,
 // slab_row_sums.cu).
 //
 // A kernel keeps 32 bytes of the columns of some nodes in shared memory, the slab (16 columns of
@@ -41,16 +41,16 @@
 
 namespace lacuna {
 
-struct SliceGeometry {
-  // Nodes a slab may hold; see slice_capacity(). Up to this many nodes a pass has one tile.
+struct SlabGeometry {
+  // Nodes a slab may hold; see slab_capacity(). Up to this many nodes a pass has one tile.
   uint32_t capacity = 0;
 };
 // The nodes whose slab fits into shared memory of a block, `bytes` of it, in a graph of node_count
 // nodes.
-uint32_t slice_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count);
+uint32_t slab_capacity(uint64_t bytes, uint32_t node_count, uint32_t type_count);
 
 // Words of the plan's bytes, as the kernel reads them.
-namespace slice {
+namespace slab {
 
 inline constexpr uint32_t kLines = 16, kSlots = 32, kClasses = 8, kSteps = 8;
 inline constexpr uint32_t kUnitBytes = 1024;    // of the chunks layout
@@ -97,28 +97,28 @@ struct Pass {
   Layout chunks, rows;
 };
 
-}  // namespace slice
+}  // namespace slab
 
-class SlicePlan {
+class SlabPlan {
  public:
   // Of the bytes and of how they are laid out: a plan made by another version is not used.
   static constexpr uint32_t kVersion = 2;
 
   // Throws Error for more than 65,535 nodes or types, or a capacity below 8. threads 0: all
   // available.
-  static SlicePlan make(const GraphPlan& graph, const SliceGeometry& geometry, int threads = 0);
+  static SlabPlan make(const GraphPlan& graph, const SlabGeometry& geometry, int threads = 0);
   // Uses bytes that stay where they are (64-byte aligned, on the host); `owner` keeps them alive.
-  // Throws Error when they are not a slice plan of this version, are cut short, or refer outside of
+  // Throws Error when they are not a slab plan of this version, are cut short, or refer outside of
   // themselves.
-  static SlicePlan from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  static SlabPlan from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
 
   std::span<const std::byte> bytes() const { return bytes_; }
   uint32_t node_count() const;
   uint32_t type_count() const;
   uint64_t edge_count() const;
   uint32_t capacity() const;
-  const slice::Pass& forward() const;
-  const slice::Pass& backward() const;
+  const slab::Pass& forward() const;
+  const slab::Pass& backward() const;
   template <class T>
   const T* at(uint64_t offset) const {
     return reinterpret_cast<const T*>(bytes_.data() + offset);

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 using namespace testing;
 
 using Edges = std::map<std::tuple<uint32_t, uint32_t, uint32_t>,
@@ -25,12 +25,12 @@ struct Reading {
 struct TaskRange {
   uint32_t begin, end;
 };
-TaskRange tasks_of(const SlicePlan& plan, const Layout& layout, uint32_t panel) {
+TaskRange tasks_of(const SlabPlan& plan, const Layout& layout, uint32_t panel) {
   const uint32_t* first = plan.at<uint32_t>(layout.first_task) + panel;
   return {first[0], first[1]};
 }
 
-Reading read_chunks(const SlicePlan& plan, const Pass& pass, uint32_t p) {
+Reading read_chunks(const SlabPlan& plan, const Pass& pass, uint32_t p) {
   Reading reading;
   const Layout& layout = pass.chunks;
   const uint16_t* node_at = plan.at<uint16_t>(pass.node_at) + size_t(p) * pass.slab_rows;
@@ -72,7 +72,7 @@ Reading read_chunks(const SlicePlan& plan, const Pass& pass, uint32_t p) {
 }
 
 // wrong_class: slots that name another edge than the one they read, or read a node for no edge.
-Reading read_rows(const SlicePlan& plan, const Pass& pass, uint32_t p, const RandomGraph& graph,
+Reading read_rows(const SlabPlan& plan, const Pass& pass, uint32_t p, const RandomGraph& graph,
                   bool forward) {
   Reading reading;
   const Layout& layout = pass.rows;
@@ -117,7 +117,7 @@ Reading read_rows(const SlicePlan& plan, const Pass& pass, uint32_t p, const Ran
 
 void expect_whole(const RandomGraph& graph, uint32_t capacity) {
   const GraphPlan plan = graph.plan();
-  const SlicePlan slices = SlicePlan::make(plan, {capacity});
+  const SlabPlan slabs = SlabPlan::make(plan, {capacity});
   Edges forward;
   std::vector<Edges> backward(graph.types.size());
   for (uint32_t t = 0; t < graph.types.size(); ++t) {
@@ -130,10 +130,9 @@ void expect_whole(const RandomGraph& graph, uint32_t capacity) {
   for (const bool rows : {false, true}) {
     SCOPED_TRACE(rows ? "rows" : "chunks");
     Edges got;
-    const Pass& f = slices.forward();
+    const Pass& f = slabs.forward();
     for (uint32_t p = 0; p < f.panel_count; ++p) {
-      const Reading reading =
-          rows ? read_rows(slices, f, p, graph, true) : read_chunks(slices, f, p);
+      const Reading reading = rows ? read_rows(slabs, f, p, graph, true) : read_chunks(slabs, f, p);
       EXPECT_EQ(reading.wrong_class, 0u);
       if (p == 0 || p + 1 == f.panel_count) {
         EXPECT_EQ(reading.lines, uint64_t(graph.nodes) * graph.types.size());
@@ -141,17 +140,17 @@ void expect_whole(const RandomGraph& graph, uint32_t capacity) {
       for (const auto& [edge, times] : reading.edges) got[edge] += times;
     }
     EXPECT_EQ(got, forward);
-    const Pass& b = slices.backward();
+    const Pass& b = slabs.backward();
     std::vector<Edges> got_back(graph.types.size());
     for (uint32_t p = 0; p < b.panel_count; ++p) {
       const Reading reading =
-          rows ? read_rows(slices, b, p, graph, false) : read_chunks(slices, b, p);
+          rows ? read_rows(slabs, b, p, graph, false) : read_chunks(slabs, b, p);
       EXPECT_EQ(reading.wrong_class, 0u);
       if (p == 0 || p + 1 == b.panel_count) {
         EXPECT_EQ(reading.lines, graph.nodes);
       }
       for (const auto& [edge, times] : reading.edges) {
-        got_back[slices.at<uint32_t>(b.panel_type)[p]][edge] += times;
+        got_back[slabs.at<uint32_t>(b.panel_type)[p]][edge] += times;
       }
     }
     EXPECT_EQ(got_back, backward);
@@ -160,11 +159,11 @@ void expect_whole(const RandomGraph& graph, uint32_t capacity) {
 
 // Lines that read together read different banks: a quarter's four neighbours of a step differ in
 // class, but for a few.
-TEST(SlicePlan, RowsMeetFewBankConflicts) {
+TEST(SlabPlan, RowsMeetFewBankConflicts) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   const auto graph = random_graph(seed, {.nodes = 2000, .edges = {60000, 3000}, .hub = 1500});
-  const SlicePlan plan = SlicePlan::make(graph.plan(), {4000});
+  const SlabPlan plan = SlabPlan::make(graph.plan(), {4000});
   const Layout& rows = plan.forward().rows;
   const auto* ids = plan.at<uint16_t>(rows.units);
   uint64_t conflicts = 0, reads = 0;
@@ -183,7 +182,7 @@ TEST(SlicePlan, RowsMeetFewBankConflicts) {
   EXPECT_LT(double(rows.gathers), 1.25 * double(plan.forward().edges));
 }
 
-TEST(SlicePlan, HoldsEveryEdgeAsOftenAsTheGraphDoes) {
+TEST(SlabPlan, HoldsEveryEdgeAsOftenAsTheGraphDoes) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   const auto graph = random_graph(seed, {.nodes = 300, .edges = {5000, 0, 700}, .hub = 250});
@@ -192,34 +191,34 @@ TEST(SlicePlan, HoldsEveryEdgeAsOftenAsTheGraphDoes) {
   expect_whole(random_graph(seed, {.nodes = 20, .edges = {4000}}), 8);  // many repeats
 }
 
-TEST(SlicePlan, IsTheSameForEveryNumberOfThreads) {
+TEST(SlabPlan, IsTheSameForEveryNumberOfThreads) {
   const auto graph = random_graph(fresh_seed(), {.nodes = 500, .edges = {9000, 2000}, .hub = 300});
   const GraphPlan plan = graph.plan();
-  const SlicePlan one = SlicePlan::make(plan, {200}, 1), four = SlicePlan::make(plan, {200}, 4);
+  const SlabPlan one = SlabPlan::make(plan, {200}, 1), four = SlabPlan::make(plan, {200}, 4);
   ASSERT_EQ(one.bytes().size(), four.bytes().size());
   EXPECT_EQ(std::memcmp(one.bytes().data(), four.bytes().data(), one.bytes().size()), 0);
 }
 
 // Bytes in which a word was changed are refused, or describe something that stays inside itself;
 // nothing crashes.
-TEST(SlicePlan, DamagedBytesAreRefused) {
+TEST(SlabPlan, DamagedBytesAreRefused) {
   const auto graph = random_graph(fresh_seed(), {.nodes = 100, .edges = {900, 200}});
-  const SlicePlan plan = SlicePlan::make(graph.plan(), {64});
+  const SlabPlan plan = SlabPlan::make(graph.plan(), {64});
   struct alignas(64) Block {
     std::byte bytes[64];
   };
   std::vector<Block> copy((plan.bytes().size() + 63) / 64);
   std::memcpy(copy.data(), plan.bytes().data(), plan.bytes().size());
   const std::span<std::byte> bytes(copy[0].bytes, plan.bytes().size());
-  EXPECT_NO_THROW(SlicePlan::from_bytes(bytes, nullptr));
-  EXPECT_THROW(SlicePlan::from_bytes(bytes.first(bytes.size() - 1), nullptr), Error);
-  EXPECT_THROW(SlicePlan::from_bytes(bytes.first(20), nullptr), Error);
+  EXPECT_NO_THROW(SlabPlan::from_bytes(bytes, nullptr));
+  EXPECT_THROW(SlabPlan::from_bytes(bytes.first(bytes.size() - 1), nullptr), Error);
+  EXPECT_THROW(SlabPlan::from_bytes(bytes.first(20), nullptr), Error);
   const Pass pass = plan.forward();
   const auto damaged = [&](uint64_t offset, uint32_t value) {
     uint32_t before;
     std::memcpy(&before, &bytes[offset], 4);
     std::memcpy(&bytes[offset], &value, 4);
-    EXPECT_THROW(SlicePlan::from_bytes(bytes, nullptr), Error) << "offset " << offset;
+    EXPECT_THROW(SlabPlan::from_bytes(bytes, nullptr), Error) << "offset " << offset;
     std::memcpy(&bytes[offset], &before, 4);
   };
   damaged(0, 1);                           // magic
@@ -236,22 +235,22 @@ TEST(SlicePlan, DamagedBytesAreRefused) {
   damaged(pass.rows.heads, 0);             // a chunk without steps
 }
 
-TEST(SlicePlan, RefusesWhatItCannotHold) {
+TEST(SlabPlan, RefusesWhatItCannotHold) {
   const auto small = random_graph(1, {.nodes = 10, .edges = {20}});
-  EXPECT_THROW(SlicePlan::make(small.plan(), {4}), Error);
+  EXPECT_THROW(SlabPlan::make(small.plan(), {4}), Error);
   const auto large = random_graph(1, {.nodes = 65535, .edges = {20}});
-  EXPECT_THROW(SlicePlan::make(large.plan(), {4000}), Error);
-  const SlicePlan plan = SlicePlan::make(small.plan(), {16});
+  EXPECT_THROW(SlabPlan::make(large.plan(), {4000}), Error);
+  const SlabPlan plan = SlabPlan::make(small.plan(), {16});
   EXPECT_NO_THROW(plan.check_graph(small.plan()));
   EXPECT_THROW(plan.check_graph(large.plan()), Error);
 }
 
-TEST(SlicePlan, CapacityOfKnownDevices) {
-  EXPECT_GE(slice_capacity(227 * 1024, 6607, 9), 6608u);  // one tile at yeast size
-  EXPECT_GE(slice_capacity(227 * 1024, 20000, 9) * 3, 20000u);
-  EXPECT_GE(slice_capacity(163 * 1024, 6607, 9) * 2, 6608u);
-  EXPECT_GE(slice_capacity(99 * 1024, 6607, 9) * 3, 6608u);
-  EXPECT_EQ(slice_capacity(100, 6607, 9), 0u);
+TEST(SlabPlan, CapacityOfKnownDevices) {
+  EXPECT_GE(slab_capacity(227 * 1024, 6607, 9), 6608u);  // one tile at yeast size
+  EXPECT_GE(slab_capacity(227 * 1024, 20000, 9) * 3, 20000u);
+  EXPECT_GE(slab_capacity(163 * 1024, 6607, 9) * 2, 6608u);
+  EXPECT_GE(slab_capacity(99 * 1024, 6607, 9) * 3, 6608u);
+  EXPECT_EQ(slab_capacity(100, 6607, 9), 0u);
 }
 
 }  // namespace

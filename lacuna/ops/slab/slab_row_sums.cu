@@ -9,7 +9,7 @@
 namespace lacuna::cuda {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 // sum += value * 16 bytes of a slab row.
 template <bool VALUES>
@@ -47,7 +47,7 @@ struct HalfSum {
 // A line's sum with edge values where it is not finite: a removed neighbour's row is zero, but zero
 // times a value that is not finite is not nothing.
 template <class Real>
-__device__ __noinline__ HalfSum<Real> sum_kept(const SliceArgs<Real>& a, const uint32_t* bits,
+__device__ __noinline__ HalfSum<Real> sum_kept(const SlabArgs<Real>& a, const uint32_t* bits,
                                                uint32_t panel, uint32_t type, uint32_t node,
                                                uint32_t half) {
   const Csr& csr = a.csr.of[type];
@@ -67,7 +67,7 @@ constexpr int kAhead = 4;  // steps of a line in flight
 template <class Real, bool VALUES, bool MULTI>
 struct RowWork {
   static constexpr int kHalf = kHalfColumns<Real>;
-  const SliceArgs<Real>& a;
+  const SlabArgs<Real>& a;
   uint32_t counter;      // the task counter's address
   const uint32_t* bits;  // removed nodes, in shared memory
   const float* scales;   // [T] 1 + eps, in shared memory
@@ -84,7 +84,7 @@ struct RowWork {
   uint32_t chunk;            // the next unit's
   uint32_t head, line, own;  // of the chunk
 
-  __device__ __forceinline__ explicit RowWork(const SliceArgs<Real>& args) : a(args) {
+  __device__ __forceinline__ explicit RowWork(const SlabArgs<Real>& args) : a(args) {
     extern __shared__ __align__(128) uint4 shared[];
     const Places at = places(a.slab_rows, a.nodes, a.types);
     const char* memory = reinterpret_cast<const char*>(shared);
@@ -241,12 +241,12 @@ struct RowWork {
   __device__ __forceinline__ bool add_up(volatile const Card* card, uint32_t row,
                                          float (&sum)[kHalf]) const {
     const int mode = card->mode;
-    float* const to = a.sums + size_t(card->first_row + row) * kSliceColumns<Real> + half * kHalf;
+    float* const to = a.sums + size_t(card->first_row + row) * kStripColumns<Real> + half * kHalf;
     const uint32_t rows = uint32_t(a.forward ? a.types : 1) * a.nodes;
     const bool from_helper =
         mode == int(Mode::finish) && card->helped && int(__ldg(a.task_of + row)) >= a.cut;
     const float* const help =
-        a.sums + (size_t(gridDim.x + card->last_round) * rows + row) * kSliceColumns<Real> +
+        a.sums + (size_t(gridDim.x + card->last_round) * rows + row) * kStripColumns<Real> +
         half * kHalf;
 #pragma unroll
     for (int c = 0; c < kHalf; c += 4) {
@@ -273,7 +273,7 @@ struct RowWork {
 
 template <class Real, bool VALUES, bool MULTI, int THREADS>
 __global__ void __launch_bounds__(THREADS, 1)
-    rows_kernel(const __grid_constant__ SliceArgs<Real> a) {
+    rows_kernel(const __grid_constant__ SlabArgs<Real> a) {
   RowWork<Real, VALUES, MULTI> work(a);
   do_segments<Real, MULTI, THREADS>(a, work);
 }
@@ -290,7 +290,7 @@ __global__ void order_values_kernel(const float* values, const uint4* edge, uint
 }  // namespace
 
 template <class Real>
-void launch_rows(const SliceArgs<Real>& a, int blocks, cudaStream_t stream) {
+void launch_rows(const SlabArgs<Real>& a, int blocks, cudaStream_t stream) {
   constexpr int kPlain = 896, kValues = 768;
   const bool multi = a.panel_count > 1;
   if (a.values != nullptr) {
@@ -303,8 +303,8 @@ void launch_rows(const SliceArgs<Real>& a, int blocks, cudaStream_t stream) {
         blocks, kPlain, stream);
   }
 }
-template void launch_rows<float>(const SliceArgs<float>&, int, cudaStream_t);
-template void launch_rows<BFloat16>(const SliceArgs<BFloat16>&, int, cudaStream_t);
+template void launch_rows<float>(const SlabArgs<float>&, int, cudaStream_t);
+template void launch_rows<BFloat16>(const SlabArgs<BFloat16>&, int, cudaStream_t);
 
 void order_values(const float* values, const uint32_t* edge, uint64_t count, float* slot_values,
                   cudaStream_t stream) {

@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 constexpr uint32_t kQuarter = 4;     // lines that read together, and classes that they may read
 constexpr uint32_t kLongest = 128;   // neighbours a line of a chunk takes before a row is folded
@@ -32,9 +32,9 @@ uint32_t fold_of(uint32_t count) {
 }
 
 using ClassCounts = std::array<uint32_t, kQuarter>;
-ClassCounts count_classes(const SliceLines& all, uint32_t line) {
+ClassCounts count_classes(const SlabLines& all, uint32_t line) {
   ClassCounts counts = {};
-  const SliceLine& l = all.lines[line];
+  const SlabLine& l = all.lines[line];
   for (uint32_t k = l.first; k < l.first + l.count; ++k) {
     ++counts[all.neighbours[k].position % kQuarter];
   }
@@ -43,7 +43,7 @@ ClassCounts count_classes(const SliceLines& all, uint32_t line) {
 
 // Chunks of lines [begin, end), which are not folded: the longest line left, then for every quarter
 // those of the next few that keep its classes even and are long.
-void fill_chunks(const SliceLines& all, uint32_t begin, uint32_t end, std::vector<Chunk>& chunks) {
+void fill_chunks(const SlabLines& all, uint32_t begin, uint32_t end, std::vector<Chunk>& chunks) {
   std::vector<ClassCounts> classes;
   for (uint32_t i = begin; i < end; ++i) classes.push_back(count_classes(all, i));
   std::vector<uint32_t> left(end - begin);
@@ -83,7 +83,7 @@ void fill_chunks(const SliceLines& all, uint32_t begin, uint32_t end, std::vecto
   }
 }
 
-std::vector<Chunk> make_chunks(const SliceLines& all) {
+std::vector<Chunk> make_chunks(const SlabLines& all) {
   std::vector<Chunk> chunks;
   const uint32_t count = uint32_t(all.lines.size());
   uint32_t i = 0;
@@ -106,7 +106,7 @@ std::vector<Chunk> make_chunks(const SliceLines& all) {
 
 // What one line of a chunk reads, by class.
 struct Queue {
-  std::vector<SliceNeighbour> of[kQuarter];
+  std::vector<SlabNeighbour> of[kQuarter];
   uint32_t left = 0;
 };
 
@@ -122,7 +122,7 @@ class Quarter {
   }
   // For each line a neighbour, or none and the class of the zero row to read.
   struct Slot {
-    const SliceNeighbour* neighbour;
+    const SlabNeighbour* neighbour;
     uint32_t zero_class;
   };
   std::array<Slot, kQuarter> next(uint32_t steps_left) {
@@ -154,7 +154,7 @@ class Quarter {
   }
 
  private:
-  const SliceNeighbour* take(uint32_t n, uint32_t c) {
+  const SlabNeighbour* take(uint32_t n, uint32_t c) {
     auto& list = lines_[n].of[c];
     if (list.empty()) return nullptr;
     taken_[n] = list.back();
@@ -165,12 +165,12 @@ class Quarter {
   }
 
   Queue* lines_;
-  SliceNeighbour taken_[kQuarter];
+  SlabNeighbour taken_[kQuarter];
   uint32_t left_[kQuarter] = {};
 };
 
-void write_chunk(const SliceLines& all, const Chunk& chunk, bool last, uint32_t slab_rows,
-                 SlicePanel& panel) {
+void write_chunk(const SlabLines& all, const Chunk& chunk, bool last, uint32_t slab_rows,
+                 SlabPanel& panel) {
   Queue queues[kLines];
   const uint32_t parts = 1u << chunk.fold;
   for (uint32_t n = 0; n < kLines; ++n) {
@@ -215,12 +215,12 @@ void write_chunk(const SliceLines& all, const Chunk& chunk, bool last, uint32_t 
   panel.gathers += uint64_t(kLines) * chunk.steps;
 }
 
-SlicePanel write_panel(const SliceLines& all, uint32_t slab_rows) {
+SlabPanel write_panel(const SlabLines& all, uint32_t slab_rows) {
   const std::vector<Chunk> chunks = make_chunks(all);
   std::vector<uint32_t> lengths;
   for (const Chunk& chunk : chunks) lengths.push_back(chunk.steps + 4);
-  SlicePanel panel;
-  for (const SliceRun& task : cut_into_tasks(lengths, kTaskSteps, kTaskChunks)) {
+  SlabPanel panel;
+  for (const SlabRun& task : cut_into_tasks(lengths, kTaskSteps, kTaskChunks)) {
     panel.tasks.push_back(
         {uint32_t(panel.units.size() / kRowUnitBytes), uint32_t(panel.heads.size())});
     panel.cost.push_back(kTaskCost);
@@ -233,9 +233,9 @@ SlicePanel write_panel(const SliceLines& all, uint32_t slab_rows) {
 
 }  // namespace
 
-std::vector<SlicePanel> make_slice_rows(const std::vector<SliceLines>& lines, uint32_t slab_rows,
-                                        int threads) {
-  std::vector<SlicePanel> panels(lines.size());
+std::vector<SlabPanel> make_slab_rows(const std::vector<SlabLines>& lines, uint32_t slab_rows,
+                                      int threads) {
+  std::vector<SlabPanel> panels(lines.size());
   parallel_for(lines.size(), threads,
                [&](uint64_t p) { panels[p] = write_panel(lines[p], slab_rows); });
   return panels;

@@ -6,7 +6,7 @@
 namespace lacuna::cuda {
 namespace {
 
-using namespace slice;
+using namespace slab;
 
 // 16-byte piece of the slab where half h of a row lies. Equal halves of the eight classes of a
 // group lie in different banks. ADJACENT: a row is 32 bytes in one place, which is faster to load;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void add_step(float (&lo)[2][4], float (&hi)[2][4], c
 // The sums of one line without tensor cores, term by term: where a term is not finite, 0 * x would
 // reach other lines.
 template <bool ADJACENT>
-__device__ __noinline__ float4 exact_line(const SliceArgs<BFloat16>& a, uint32_t panel,
+__device__ __noinline__ float4 exact_line(const SlabArgs<BFloat16>& a, uint32_t panel,
                                           uint32_t type, uint32_t node) {
   const Csr& csr = a.csr.of[type];
   const uint16_t* place = a.place + size_t(panel) * a.nodes;
@@ -104,7 +104,7 @@ __device__ __noinline__ float4 exact_line(const SliceArgs<BFloat16>& a, uint32_t
 
 template <bool MULTI, bool SELF, bool SCALED>
 struct ChunkWork {
-  const SliceArgs<BFloat16>& a;
+  const SlabArgs<BFloat16>& a;
   uint32_t counter;     // the task counter's address
   const float* scales;  // [T] 1 + eps, in shared memory
   int lane, t;
@@ -118,7 +118,7 @@ struct ChunkWork {
   uint32_t chunk, head;
   uint32_t line[2], own;  // of the chunk: lines lane / 4 and that + 8; own row of line lane & 15
 
-  __device__ __forceinline__ explicit ChunkWork(const SliceArgs<BFloat16>& args) : a(args) {
+  __device__ __forceinline__ explicit ChunkWork(const SlabArgs<BFloat16>& args) : a(args) {
     extern __shared__ __align__(128) uint4 shared[];
     const Places at = places(a.slab_rows, a.nodes, a.types);
     counter = kSlabAt + at.counter;
@@ -326,19 +326,19 @@ struct ChunkWork {
 
 template <bool MULTI, bool SELF, bool SCALED, int THREADS>
 __global__ void __launch_bounds__(THREADS, 1)
-    chunks_kernel(const __grid_constant__ SliceArgs<BFloat16> a) {
+    chunks_kernel(const __grid_constant__ SlabArgs<BFloat16> a) {
   ChunkWork<MULTI, SELF, SCALED> work(a);
   do_segments<BFloat16, MULTI, THREADS>(a, work);
 }
 
 template <bool MULTI, bool SELF, bool SCALED>
-void launch(const SliceArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
+void launch(const SlabArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
   constexpr int kThreads = MULTI ? 640 : 768;  // as many as the registers allow
   launch_blocks<BFloat16>(chunks_kernel<MULTI, SELF, SCALED, kThreads>, a, blocks, kThreads,
                           stream);
 }
 template <bool MULTI>
-void launch(const SliceArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
+void launch(const SlabArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
   if (a.row_scale != nullptr) {
     a.eps != nullptr ? launch<MULTI, true, true>(a, blocks, stream)
                      : launch<MULTI, false, true>(a, blocks, stream);
@@ -350,7 +350,7 @@ void launch(const SliceArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_chunks(const SliceArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
+void launch_chunks(const SlabArgs<BFloat16>& a, int blocks, cudaStream_t stream) {
   a.panel_count > 1 ? launch<true>(a, blocks, stream) : launch<false>(a, blocks, stream);
 }
 

@@ -13,7 +13,7 @@ using namespace lacuna;
 namespace {
 
 std::string whole_plan() {
-  const auto plan = SlicePlan::make(plan_gene_edges(small_graph(1, 12)), {.capacity = 8}, 1);
+  const auto plan = SlabPlan::make(plan_gene_edges(small_graph(1, 12)), {.capacity = 8}, 1);
   return {reinterpret_cast<const char*>(plan.bytes().data()), plan.bytes().size()};
 }
 
@@ -27,5 +27,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::shared_ptr<std::byte> bytes(
       static_cast<std::byte*>(std::aligned_alloc(64, (text.size() / 64 + 1) * 64)), std::free);
   std::memcpy(bytes.get(), text.data(), text.size());
-  return fuzz::try_reading([&] { SlicePlan::from_bytes({bytes.get(), text.size()}, bytes); });
+  return fuzz::try_reading([&] { SlabPlan::from_bytes({bytes.get(), text.size()}, bytes); });
 }

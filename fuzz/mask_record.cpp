@@ -1,6 +1,6 @@
 // A record of a store of masks; the first byte says in what form.
 #include "fuzz/fuzz.h"
-#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/ops/masks/masks.h"
 
 using namespace lacuna;
 

@@ -8,10 +8,11 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/memory.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/core/text/text.h"
-#include "lacuna/masks/mask_store.h"
-#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/masks/prepare_masks.h"
+#include "lacuna/ops/masks/masks.h"
 #include "lacuna/store/fingerprint.h"
 
 namespace lacuna {
@@ -152,6 +153,22 @@ void RungMasks::check_samples(const Screen& screen, uint64_t first, uint64_t las
       "store {} holds samples {} to {}, but samples {} to {} are asked for; `{}{}` makes them",
       store.path().string(), store.begin(), store.end() - 1, first, last,
       prepare_command(screen, enough, store.path()), first < store.begin() ? " --again" : "");
+}
+
+TemporaryStore::TemporaryStore(const Screen& screen, Rung rung, const fs::path& folder,
+                               Progress& progress)
+    : TemporaryStore() {  // so that the destructor cleans up after what is thrown here
+  if (!is_stored(rung)) return;
+  path_ = folder / "store";
+  const auto made = prepare_masks(screen, mask_form(rung), path_, {}, progress);
+  if (made.is_stopped) throw Stopped();
+  bytes_ = made.bytes;
+}
+
+TemporaryStore::~TemporaryStore() {
+  if (path_.empty()) return;
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
 }
 
 // ---- batches

@@ -68,6 +68,27 @@ class RungMasks {
   std::shared_ptr<const State> state_;
 };
 
+// The store of a disk rung for as long as something is measured with it.
+class TemporaryStore {
+ public:
+  // Writes folder/store with the masks of all samples; nothing for rungs that read no store. Throws
+  // Error as prepare_masks() does, and leaves nothing then.
+  TemporaryStore(const Screen& screen, Rung rung, const fs::path& folder,
+                 Progress& progress = Progress::none());
+  ~TemporaryStore();
+  TemporaryStore(const TemporaryStore&) = delete;
+  TemporaryStore& operator=(const TemporaryStore&) = delete;
+
+  const fs::path& path() const { return path_; }  // empty where there is none
+  uint64_t bytes() const { return bytes_; }       // on disk
+
+ private:
+  TemporaryStore() = default;
+
+  fs::path path_;
+  uint64_t bytes_ = 0;
+};
+
 class RungBatch {
  public:
   const ScreenBatch& samples() const { return samples_; }

@@ -10,11 +10,32 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kMostLookedAt = 256;
-
 FormSize fixed_size(const MaskLayout& layout, MaskForm form) {
   const uint64_t record = record_bytes(layout, form);
   return {double(record), lmdb_bytes_per_value(sizeof(MaskHeader) + record)};
+}
+
+// Sets the mean over up to `most` samples, spread evenly: sizes of records of positions, and how
+// many genes are removed.
+void measure_positions(const Samples& samples, const MaskEncoder& positions, uint64_t most,
+                       MaskSizes& sizes) {
+  LACUNA_ASSERT(positions.form() == MaskForm::positions);
+  sizes.looked_at = std::min(samples.size(), most);
+  const RemovedReader reader(samples);
+  std::vector<uint32_t> removed;
+  std::vector<std::byte> record;
+  for (uint64_t i = 0; i < sizes.looked_at; ++i) {
+    const uint64_t sample = i * samples.size() / sizes.looked_at;
+    reader.read(sample, removed);
+    record.clear();
+    positions.append(sample, removed, record);
+    sizes.removed += double(removed.size());
+    sizes.positions.record += double(record.size());
+    sizes.positions.stored += lmdb_bytes_per_value(sizeof(MaskHeader) + record.size());
+  }
+  const double count = std::max(1.0, double(sizes.looked_at));
+  sizes.removed /= count;
+  sizes.positions = {sizes.positions.record / count, sizes.positions.stored / count};
 }
 
 }  // namespace
@@ -39,7 +60,6 @@ uint64_t MaskSizes::index_bytes(uint64_t batch) const {
 
 MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
                         const MaskEncoder& positions) {
-  LACUNA_ASSERT(positions.form() == MaskForm::positions);
   MaskSizes sizes;
   sizes.u8 = fixed_size(positions.layout(), MaskForm::u8);
   sizes.bits = fixed_size(positions.layout(), MaskForm::bits);
@@ -48,21 +68,16 @@ MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
   for (const MaskSection& section : rules.sections())
     sizes.table += section.off.position.size() * sizeof(uint32_t);
   sizes.labels = samples.label_count();
-  sizes.looked_at = std::min(samples.size(), kMostLookedAt);
-  const RemovedReader reader(samples);
-  std::vector<uint32_t> removed;
-  std::vector<std::byte> record;
-  for (uint64_t i = 0; i < sizes.looked_at; ++i) {
-    const uint64_t sample = i * samples.size() / sizes.looked_at;
-    reader.read(sample, removed);
-    record.clear();
-    positions.append(sample, removed, record);
-    sizes.removed += double(removed.size()) / double(sizes.looked_at);
-    sizes.positions.record += double(record.size()) / double(sizes.looked_at);
-    sizes.positions.stored +=
-        lmdb_bytes_per_value(sizeof(MaskHeader) + record.size()) / double(sizes.looked_at);
-  }
+  measure_positions(samples, positions, 256, sizes);
   return sizes;
+}
+
+uint64_t stored_bytes_per_sample(const Samples& samples, const RemovalRules& rules, MaskForm form) {
+  if (form != MaskForm::positions)
+    return uint64_t(std::ceil(fixed_size(MaskLayout(rules, form), form).stored));
+  MaskSizes sizes;
+  measure_positions(samples, MaskEncoder(rules, form), 1000, sizes);
+  return uint64_t(std::ceil(sizes.positions.stored));
 }
 
 Json to_json(const MaskSizes& sizes) {

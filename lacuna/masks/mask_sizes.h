@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/ops/masks/masks.h"
 #include "lacuna/screen/samples.h"
 #include "lacuna/store/directory.h"
 
@@ -33,6 +33,10 @@ struct MaskSizes {
 // the same rules. Throws Error for samples that remove what is not a gene.
 MaskSizes measure_sizes(const Samples& samples, const RemovalRules& rules,
                         const MaskEncoder& positions);
+
+// What one sample takes on disk, rounded up: exact for u8, bits and bf16, for positions the mean
+// over up to 1000 samples; 0 where there are none.
+uint64_t stored_bytes_per_sample(const Samples& samples, const RemovalRules& rules, MaskForm form);
 
 Json to_json(const MaskSizes& sizes);
 

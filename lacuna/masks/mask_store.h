@@ -8,7 +8,7 @@
 //   manifest.json   what it is of (a screen), the rung, the samples, and the fingerprint of what
 //                   the masks were made from
 //   data.mdb        LMDB: key = sample number, 4 bytes, big endian; value = a header of 48 bytes
-//                   and the record (mask_form.h)
+//                   and the record (ops/masks/masks.h)
 //   pages.npy       checksums of the pages that LMDB finds values by (store_pages.h)
 // prepare_masks.h writes one, verify_masks.h looks for damage.
 #pragma once
@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/ops/masks/masks.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <future>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/masks/mask_sizes.h"
 #include "lacuna/masks/store_pages.h"
 #include "lacuna/store/directory_lock.h"
 #include "lacuna/store/lmdb.h"
@@ -24,45 +24,45 @@ constexpr uint64_t kTransactionBytes = 64 << 20;
 constexpr uint64_t kTransactionSamples = 16384;
 constexpr double kMargin = 1.2;  // of free disk space, over what is needed
 
-// What lies at the place of a store.
-struct There {
+// What a directory holds that is to become a store.
+struct StoreState {
   enum class Kind { nothing, unfinished, finished } kind = Kind::nothing;
-  // Nothing where there is no store, or one that is being thrown away.
+  // Set where there is a store to go on with: not for one that is thrown away.
   std::optional<MaskStoreContents> contents = {};
+
+  bool operator==(const StoreState& other) const {
+    const auto json = [](const StoreState& s) {
+      return s.contents ? s.contents->to_json() : Json();
+    };
+    return kind == other.kind && json(*this) == json(other);
+  }
 };
 
-bool is_same(const There& one, const There& other) {
-  if (one.kind != other.kind || one.contents.has_value() != other.contents.has_value())
-    return false;
-  return !one.contents || one.contents->to_json() == other.contents->to_json();
-}
-
 // Throws Error when something else than a store lies there, or in a store that is thrown away.
-There look_at(const fs::path& out, bool again, const DirectoryLock* held = nullptr) {
+StoreState read_state(const fs::path& out, bool again, const DirectoryLock* held = nullptr) {
   if (!fs::exists(out / "manifest.json")) {
     DirectoryWriter::check_path(out, MaskStoreContents::format(), DirectoryWriter::Leftover::keep,
                                 held);
     const auto whose = DirectoryWriter::whose_unfinished(out);
     if (!whose) return {};
-    There there = {There::Kind::unfinished};
-    if (again || whose->is_null()) {
+    StoreState state = {StoreState::Kind::unfinished};
+    if (again || whose->is_null())
       check_holds_only(out, MaskStoreContents::format());
-      return there;
-    }
-    read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(*whose, out); });
-    return there;
+    else
+      read_manifest(out, [&] { state.contents = MaskStoreContents::from_json(*whose, out); });
+    return state;
   }
   const std::string format = Directory::format_of(out);
   if (format != MaskStoreContents::kFormat)
     throw Error("{}: a {}, not a store; choose another name", out.string(), format);
-  There there = {There::Kind::finished};
+  StoreState state = {StoreState::Kind::finished};
   if (again) {
     check_holds_only(out, MaskStoreContents::format());
-    return there;
+    return state;
   }
   const auto store = Directory::open(out, MaskStoreContents::kFormat, MaskStoreContents::kVersion);
-  read_manifest(out, [&] { there.contents = MaskStoreContents::from_json(store.manifest(), out); });
-  return there;
+  read_manifest(out, [&] { state.contents = MaskStoreContents::from_json(store.manifest(), out); });
+  return state;
 }
 
 // The samples that the store is to hold.
@@ -77,10 +77,9 @@ std::pair<uint64_t, uint64_t> wanted_samples(const Screen& screen, const Prepare
   return {begin, end};
 }
 
-void check_fits(const There& there, const Screen& screen, const MaskStoreContents& wanted,
-                const fs::path& out) {
-  if (!there.contents) return;
-  const MaskStoreContents& contents = *there.contents;
+// Throws Error unless a store that holds `contents` can go on to hold what is wanted.
+void check_fits(const MaskStoreContents& contents, const Screen& screen,
+                const MaskStoreContents& wanted, const fs::path& out) {
   const std::string mend = fmt::format("choose another name, or throw it away with `{} --again`",
                                        prepare_command(screen, wanted, out));
   if (contents.form != wanted.form)
@@ -99,7 +98,7 @@ std::string smaller_rungs(const Screen& screen, const RemovalRules& rules, uint6
                           uint64_t samples) {
   std::string words;
   for (const MaskForm form : {MaskForm::u8, MaskForm::bits, MaskForm::positions}) {
-    const uint64_t bytes = stored_bytes_per_sample(screen, rules, form);
+    const uint64_t bytes = stored_bytes_per_sample(screen.samples(), rules, form);
     if (bytes < this_one)
       words += fmt::format("{} needs {}, ", disk_rung(form),
                            format_bytes(uint64_t(kMargin * double(bytes * samples))));
@@ -113,12 +112,12 @@ fs::path nearest_existing(fs::path path) {
   return path;
 }
 
-// goes_on: with what is there; else that makes room.
+// goes_on: with the store in `out`; else that one is thrown away first.
 void check_room(const Screen& screen, const RemovalRules& rules, MaskForm form, uint64_t samples,
                 const fs::path& out, bool goes_on, const std::function<uint64_t()>& assumed_free) {
   const fs::path data = out / StorePages::kData;
   const uint64_t there = fs::exists(data) ? fs::file_size(data) : 0;
-  const uint64_t each = stored_bytes_per_sample(screen, rules, form);
+  const uint64_t each = stored_bytes_per_sample(screen.samples(), rules, form);
   const uint64_t total = each * samples, kept = goes_on ? std::min(there, total) : 0;
   const uint64_t needed = uint64_t(kMargin * double(total - kept));
   const uint64_t free = (assumed_free ? assumed_free() : free_disk_bytes(nearest_existing(out))) +
@@ -234,47 +233,32 @@ void encode_value(const MaskEncoder& encoder, const RemovedReader& removed, uint
   std::memcpy(value.data(), &header, sizeof header);
 }
 
-uint64_t stored_bytes_per_sample(const Screen& screen, const RemovalRules& rules, MaskForm form) {
-  const uint64_t fixed = record_bytes(MaskLayout(rules, MaskForm::u8), form);
-  if (fixed > 0) return uint64_t(std::ceil(lmdb_bytes_per_value(sizeof(MaskHeader) + fixed)));
-  const MaskEncoder encoder(rules, form);
-  const RemovedReader removed(screen.samples());
-  const uint64_t looked_at = std::min<uint64_t>(removed.size(), 1000);
-  std::vector<std::byte> value;
-  double total = 0;
-  for (uint64_t i = 0; i < looked_at; ++i) {
-    encode_value(encoder, removed, i * removed.size() / looked_at, value);
-    total += lmdb_bytes_per_value(value.size());
-  }
-  return looked_at == 0 ? 0 : uint64_t(std::ceil(total / double(looked_at)));
-}
-
 PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,
                             const PrepareOptions& options, Progress& progress) {
   auto [begin, end] = wanted_samples(screen, options);
   const RemovalRules rules(screen.graph(), options.view);
-  const There there = look_at(out, options.again);
+  const StoreState state = read_state(out, options.again);
   MaskStoreContents wanted;
   wanted.form = form;
   wanted.view = options.view;
   wanted.begin = begin;
   wanted.end = end;
-  check_fits(there, screen, wanted, out);
-  const bool goes_on = there.contents.has_value();
-  if (goes_on && there.kind == There::Kind::finished) {
+  const bool goes_on = state.contents.has_value();
+  if (goes_on) check_fits(*state.contents, screen, wanted, out);
+  if (goes_on && state.kind == StoreState::Kind::finished) {
     const uint64_t bytes = MaskStore::open(out, screen).bytes();  // its tree is whole
-    if (there.contents->end >= end) return {begin, there.contents->end, 0, bytes};
+    if (state.contents->end >= end) return {begin, state.contents->end, 0, bytes};
   }
   check_room(screen, rules, form, end - begin, out, goes_on, options.free_bytes);
   check_no_link(out / StorePages::kData);
 
   make_directory(out);
   const auto lock = DirectoryWriter::lock(out);
-  if (!is_same(look_at(out, options.again, lock.get()), there))
+  if (state != read_state(out, options.again, lock.get()))
     throw Error("{}: changed by another program; run this again", out.string());
-  if (there.kind == There::Kind::finished)
-    DirectoryWriter::reopen(out, goes_on ? there.contents->to_json() : Json());
-  if (!goes_on)  // first nobody's, then empty, then ours: old data is never taken for new
+  if (state.kind == StoreState::Kind::finished)
+    DirectoryWriter::reopen(out, goes_on ? state.contents->to_json() : Json());
+  if (!goes_on)  // the old manifest goes first, so a crash here cannot pass old data off as new
     DirectoryWriter(out, MaskStoreContents::format(), Json(), DirectoryWriter::Leftover::discard,
                     lock.get());
 
@@ -290,7 +274,8 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
                     DirectoryWriter::Leftover::keep, lock.get());
     const MaskEncoder encoder(rules, form);
     const uint64_t batch = std::clamp<uint64_t>(
-        kTransactionBytes / stored_bytes_per_sample(screen, rules, form), 1, kTransactionSamples);
+        kTransactionBytes / stored_bytes_per_sample(screen.samples(), rules, form), 1,
+        kTransactionSamples);
     const uint64_t done = first == end ? end
                                        : write_samples(encoder, screen.samples(), data, first, end,
                                                        batch, options, progress);

@@ -31,7 +31,7 @@ struct PrepareResult {
   uint64_t begin, end;      // samples the store holds
   uint64_t written;         // of them by this call; the others were there
   uint64_t bytes;           // on disk
-  bool is_stopped = false;  // with all samples there the checksums lack
+  bool is_stopped = false;  // where all samples are there: before the checksums were
 };
 
 // Throws Error before anything is written when the disk lacks 1.2 times what is needed, `out` is
@@ -40,10 +40,6 @@ struct PrepareResult {
 // store unfinished.
 PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,
                             const PrepareOptions& options, Progress& progress = Progress::none());
-
-// What one sample takes on disk, in pages of 4 KB: exact for u8, bits and bf16; for positions the
-// mean over some samples.
-uint64_t stored_bytes_per_sample(const Screen& screen, const RemovalRules& rules, MaskForm form);
 
 // Replaces `value` by what the store holds for a sample: header and record.
 void encode_value(const MaskEncoder& encoder, const RemovedReader& removed, uint64_t sample,

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lacuna/core/system/stop.h"
+#include "lacuna/masks/mask_sizes.h"
 #include "lacuna/masks/testing.h"
 #include "lacuna/store/lmdb.h"
 
@@ -139,7 +140,7 @@ TEST(PrepareMasks, StopsWhenTheDiskLacksRoom) {
   const Screen screen = f.write("screen", 200);
   const fs::path path = f.directory / "store";
   const RemovalRules rules(screen.graph());
-  const uint64_t each = stored_bytes_per_sample(screen, rules, MaskForm::u8);
+  const uint64_t each = stored_bytes_per_sample(screen.samples(), rules, MaskForm::u8);
   EXPECT_NEAR(double(each), double(MaskLayout(rules, MaskForm::u8).stride()), 4096 + 64 + 24);
   const auto needed = uint64_t(1.2 * double(200 * each));
   const std::string words = error_of([&] {

@@ -11,7 +11,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/system/stop.h"
-#include "lacuna/ladder/temporary_store.h"
+#include "lacuna/ladder/rung_source.h"
 #include "lacuna/measure/measure_rungs.h"
 #include "lacuna/measure/predict_in_f64.h"
 #include "lacuna/nn/gene_graph.h"

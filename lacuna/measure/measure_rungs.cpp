@@ -7,7 +7,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
 #include "lacuna/core/system/stop.h"
-#include "lacuna/ladder/temporary_store.h"
+#include "lacuna/ladder/rung_source.h"
 #include "lacuna/measure/peak_memory.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/training_steps.h"

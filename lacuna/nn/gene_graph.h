@@ -22,8 +22,8 @@ struct ModelInput {
   at::Tensor ptr;      // [B + 1] i32
   // [B, k] i64: the removed genes of each sample, ascending and without repeats; then -1
   at::Tensor sets;
-  // [B + 1, stride] u8: mask records (ops/masks.h) of the samples and, behind them, of the wild
-  // type, where they were loaded (ladder/rung_source.h). gin() then reads them instead of `removed`.
+  // [B + 1, stride] u8: mask records (ops/masks/masks.h) of the samples and, behind them, of the
+  // wild type, where the rung has masks. gin() then reads them instead of `removed`.
   at::Tensor masks = {};
 
   int64_t batch() const { return ptr.size(0) - 1; }

@@ -13,6 +13,18 @@
 namespace lacuna {
 namespace {
 
+// The largest slice that a rank gets of a global batch.
+uint64_t slice_of(uint64_t batch, const PlanSettings& settings) {
+  return (batch + settings.ranks - 1) / settings.ranks;
+}
+
+void check(const PlanSettings& settings) {
+  if (settings.batch == 0) throw Error("a batch of 0 samples cannot be planned");
+  if (settings.ranks == 0 || settings.batch < settings.ranks)
+    throw Error("a batch of {} samples cannot be planned for {} ranks; each has at least one",
+                settings.batch, settings.ranks);
+}
+
 class Planner {
  public:
   Planner(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
@@ -30,8 +42,15 @@ class Planner {
 
  private:
   double samples() const { return double(settings_.samples); }
-  double batch() const { return double(std::min(settings_.batch, settings_.samples)); }
-  double batches() const { return std::ceil(samples() / batch()); }
+  double ranks() const { return double(settings_.ranks); }
+  uint64_t global_batch() const { return std::min(settings_.batch, settings_.samples); }
+  double batch() const { return double(slice_of(global_batch(), settings_)); }
+  double batches() const { return std::ceil(samples() / double(global_batch())); }
+  // How much longer work takes that every rank does with so many threads at once: ranks beyond the
+  // cores wait for each other.
+  double crowding(double threads) const {
+    return std::max(1.0, ranks() * threads / std::max(machine_.cores.value, threads));
+  }
   double index_bytes() const { return double(sizes_.index_bytes(uint64_t(batch()))); }
 
   // Batches that exist at a time.
@@ -83,7 +102,8 @@ class Planner {
     if (is_stored(rung)) record += costs_.look_up;
     if (fills_records(rung)) record += makes_masks_in_loader(rung) ? costs_.update : form.expand;
     // Measured for the batch that was asked for.
-    return (loads_masks(rung) ? costs_.handed : costs_.indices) + batch() * record;
+    return crowding(costs_.threads) *
+           ((loads_masks(rung) ? costs_.handed : costs_.indices) + batch() * record);
   }
 
   double later_seconds(const RungPlan& plan) const {
@@ -92,15 +112,15 @@ class Planner {
     if (!makes_masks_on_device(plan.rung)) return seconds;
     // Without a GPU by the thread that trains, which the loader's threads do not help.
     return seconds + (machine_.gpu ? masks / machine_.gpu->bandwidth.value
-                                   : batch() * costs_.update * costs_.threads);
+                                   : batch() * costs_.update * costs_.threads * crowding(1));
   }
 
   // The share of the store that memory cannot hold is read from the disk again in every epoch.
   double cold_seconds(const RungPlan& plan) const {
     if (!is_stored(plan.rung)) return 0;
-    const double cache = std::max(0.0, machine_.memory.value - plan.memory_bytes);
+    const double cache = std::max(0.0, machine_.memory.value - ranks() * plan.memory_bytes);
     const double share = std::max(0.0, 1 - cache / plan.disk_bytes);
-    return share * batch() * plan.disk_bytes / samples() / machine_.disk_read.value;
+    return share * double(global_batch()) * plan.disk_bytes / samples() / machine_.disk_read.value;
   }
 
   void count_seconds(RungPlan& plan) const {
@@ -114,6 +134,7 @@ class Planner {
       plan.start_seconds = samples() * (form.make + share * costs_.first);
     }
     if (fills_records(plan.rung)) plan.start_seconds += records * costs_.first;
+    plan.start_seconds *= crowding(costs_.threads);
     plan.batch_seconds = loader_seconds(plan.rung);
     plan.later_seconds = later_seconds(plan);
     plan.cold_seconds = cold_seconds(plan);
@@ -130,7 +151,7 @@ class Planner {
                                        format_bytes(uint64_t(there))));
     };
     compare(plan.disk_bytes, machine_.disk_free.value, "on disk");
-    compare(plan.memory_bytes, machine_.memory.value, "in memory");
+    compare(ranks() * plan.memory_bytes, machine_.memory.value, "in memory");
     if (machine_.gpu) compare(plan.device_bytes, machine_.gpu->memory.value, "on the GPU");
   }
 
@@ -169,7 +190,7 @@ const RungPlan& LadderPlan::of(Rung rung) const {
 LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Machine& machine,
                        const PlanSettings& settings) {
   if (settings.samples == 0) throw Error("there are no samples to plan for");
-  if (settings.batch == 0) throw Error("a batch of 0 samples cannot be planned");
+  check(settings);
   LadderPlan plan;
   plan.settings = settings;
   const Planner planner(sizes, costs, machine, settings);
@@ -187,12 +208,13 @@ ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSetting
   if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
   if (settings.samples == 0) settings.samples = there;
   if (settings.prefetch == 0) settings.prefetch = masks_ahead(threads);
+  check(settings);
   const RemovalRules rules(screen.graph());
   const MaskEncoder positions(rules, MaskForm::positions);
   ScreenPlan plan;
   plan.sizes = measure_sizes(screen.samples(), rules, positions);
   plan.costs = measure_costs(screen, rules, positions,
-                             {.batch = settings.batch,
+                             {.batch = slice_of(settings.batch, settings),
                               .threads = threads,
                               .prefetch = settings.prefetch,
                               .memory = available_memory() / 4});
@@ -227,16 +249,18 @@ Json to_json(const LadderPlan& plan) {
                      {"lacks", rung.lacks},
                      {"pays_back_epochs", rung.pays_back ? Json(*rung.pays_back) : Json()}});
   }
-  return {{"samples", plan.settings.samples},
-          {"epochs", plan.settings.epochs},
-          {"batch", plan.settings.batch},
-          {"prefetch", plan.settings.prefetch},
-          {"rungs", rungs},
-          {"pick", named(plan.pick)},
-          {"reason", plan.reason},
-          {"masks_pick", named(plan.masks_pick)},
-          {"masks_reason", plan.masks_reason},
-          {"notes", plan.notes}};
+  Json json = {{"samples", plan.settings.samples},
+               {"epochs", plan.settings.epochs},
+               {"batch", plan.settings.batch},
+               {"prefetch", plan.settings.prefetch},
+               {"rungs", rungs},
+               {"pick", named(plan.pick)},
+               {"reason", plan.reason},
+               {"masks_pick", named(plan.masks_pick)},
+               {"masks_reason", plan.masks_reason},
+               {"notes", plan.notes}};
+  if (plan.settings.ranks > 1) json["ranks"] = plan.settings.ranks;
+  return json;
 }
 
 }  // namespace lacuna

@@ -16,6 +16,10 @@
 // the GPU, making masks on the device. Neither holds the model's own time.
 //
 // What fits leaves a margin: 1.2 times the bytes must be there.
+//
+// Several ranks on one machine share its memory, its cores and its disk, where the store lies once;
+// each holds masks, tables and batches of its own (a slice of the global batch, load/order.h) and
+// has a GPU to itself.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +39,16 @@ inline constexpr double kPlanMargin = 1.2;
 struct PlanSettings {
   uint64_t samples = 0;   // to plan for, at least 1
   uint64_t epochs = 10;   // of training in all, over which preparing is spread
-  uint64_t batch = 28;    // at least 1
+  uint64_t batch = 28;    // samples of all ranks together, at least one a rank
   uint64_t prefetch = 0;  // batches of masks made ahead, two more are in use; 0: as training does
+  uint64_t ranks = 1;     // processes that train together on this machine
 };
 
+// Bytes and seconds of one rank, where they are not of all.
 struct RungPlan {
   Rung rung = Rung::kernel;
-  double disk_bytes = 0;       // of the store
-  double memory_bytes = 0;     // of this process: masks held, batches of the loader, copies that
+  double disk_bytes = 0;       // of the store, which all ranks read
+  double memory_bytes = 0;     // of a process: masks held, batches of the loader, copies that
                                // training and validation read or a GPU fetches, tables
   double device_bytes = 0;     // on the GPU, beside the model: batches of training, of its recorded
                                // step and of validation, tables; 0 without one

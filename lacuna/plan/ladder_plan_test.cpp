@@ -244,6 +244,41 @@ TEST(LadderPlan, FewerSamplesThanABatch) {
   EXPECT_ERROR(plan_on(machine_with(1, 1), 0), "no samples");
 }
 
+TEST(LadderPlan, RanksShareTheMachine) {
+  const auto plan_for = [](uint64_t ranks, double memory, double cores = 2) {
+    Machine machine = machine_with(memory, 1e15);
+    machine.cores.value = cores;
+    return plan_ladder(yeast_sizes(), quiet_costs(), machine,
+                       {.samples = kYeast, .batch = 28, .prefetch = 4, .ranks = ranks});
+  };
+  EXPECT_EQ(to_json(plan_for(1, 16e9)), to_json(plan_on(machine_with(16e9, 1e15))));
+  // Four ranks of seven samples a batch: as many batches, each with buffers for its slice.
+  const LadderPlan four = plan_for(4, 16e9), one = plan_for(1, 16e9);
+  const double record = 2'551'232.0, slice = 7 * record, indices = 7 * (12 + 4 + 4) + 4;
+  EXPECT_EQ(four.of(Rung::worker).memory_bytes, 6 * indices + 12 * slice + 20e6);
+  EXPECT_EQ(four.of(Rung::worker).moved_bytes, indices + slice);
+  EXPECT_EQ(four.of(Rung::disk_u8).disk_bytes, one.of(Rung::disk_u8).disk_bytes);
+  EXPECT_EQ(four.of(Rung::disk_u8).prepare_seconds, one.of(Rung::disk_u8).prepare_seconds);
+  EXPECT_THAT(four.notes, Contains(HasSubstr("4 ranks share memory and disk")));
+  EXPECT_EQ(to_json(four)["ranks"], 4);
+  // Two threads a rank: eight cores serve all, two make each wait for three others.
+  const double alone = 5e-6 + 7 * 15e-6;
+  EXPECT_NEAR(plan_for(4, 16e9, 8).of(Rung::worker).batch_seconds, alone, 1e-12);
+  EXPECT_NEAR(four.of(Rung::worker).batch_seconds, 4 * alone, 1e-12);
+  // What all hold together must fit: each has its own copy of the masks in memory.
+  const double held = one.of(Rung::ram_bits).memory_bytes;
+  EXPECT_TRUE(plan_for(1, 1.3 * held).of(Rung::ram_bits).fits());
+  EXPECT_FALSE(plan_for(4, 1.3 * held).of(Rung::ram_bits).fits());
+  const double held_by_four = 4 * four.of(Rung::ram_bits).memory_bytes;
+  EXPECT_TRUE(plan_for(4, held_by_four * 1.2 + 1).of(Rung::ram_bits).fits());
+  EXPECT_FALSE(plan_for(4, held_by_four * 1.2 - 1).of(Rung::ram_bits).fits());
+  // The disk is one, and all ranks' slices come from it.
+  const RungPlan cold = plan_for(4, 4 * four.of(Rung::disk_u8).memory_bytes).of(Rung::disk_u8);
+  EXPECT_NEAR(cold.cold_seconds, 28 * cold.disk_bytes / kYeast / 1e9, 1e-9);
+  EXPECT_ERROR(plan_for(29, 16e9), "29 ranks");
+  EXPECT_ERROR(plan_for(0, 16e9), "0 ranks");
+}
+
 TEST(LadderWords, TimesAsPeopleReadThem) {
   EXPECT_EQ(format_milliseconds(0.41e-3), "0.410 ms");
   EXPECT_EQ(format_milliseconds(3.1e-6), "0.00310 ms");

@@ -97,6 +97,10 @@ void explain(const Machine& machine, LadderPlan& plan) {
   plan.reason = plan.pick ? why(machine, *plan.pick, plan) : "no rung fits; see the notes";
   plan.masks_reason = plan.masks_pick ? why(machine, *plan.masks_pick, plan)
                                       : "no rung that makes masks fits; see the notes";
+  if (plan.settings.ranks > 1)
+    plan.notes.push_back(
+        fmt::format("{} ranks share memory and disk: figures are of one, what is lacking of all",
+                    plan.settings.ranks));
   for (const RungPlan& rung : plan.rungs)
     if (!rung.fits()) plan.notes.push_back(lacks(rung));
   for (const RungPlan& rung : plan.rungs)

@@ -11,7 +11,6 @@
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/ladder/rung_source.h"
-#include "lacuna/ladder/temporary_store.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/ops/masks/plain_masks.h"
 #include "lacuna/plan/ladder_plan.h"

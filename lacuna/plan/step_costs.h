@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "lacuna/masks/mask_sizes.h"
-#include "lacuna/ops/masks/mask_form.h"
+#include "lacuna/ops/masks/masks.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna {

@@ -5,13 +5,25 @@
 // element is 1 where it is kept and 0 where it is gone; the bytes between two masks are 0. Records
 // of a batch are sample-major, [B, stride]. This one layout serves disk, memory, batches and
 // devices, in three forms: u8 (a byte an element), bits (least significant first), bf16 (two
-// bytes). A fourth, positions, lists what is gone and has no layout of its own: it expands to a u8
-// record (mask_form.h makes and expands all four).
+// bytes).
+//
+// A fourth form, positions, has no layout of its own. For each mask in turn it says how many
+// elements are gone, then their positions, ascending: the first as it is, every other one as its
+// distance from the one before, less 1. All numbers are varints (LEB128: seven bits a byte, least
+// significant first, the top bit says that more follow).
+//
+//   const MaskEncoder encoder(rules, MaskForm::bits);
+//   encoder.append(sample, removed, bytes);                          // a record in that form
+//   expand_masks(encoder.layout(), MaskForm::bits, bytes, record);   // the same masks as u8
+//
+//   MaskArena arena(layout, table, batch);                           // u8 records of a batch
+//   arena.update({removed, ptr});
 //
 // aggregate_masked() reads these records (the rungs from `disk` to `device`); the rung `kernel`
 // needs none.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -76,6 +88,7 @@ struct MaskTableView {
 struct MaskTable {
   std::vector<uint32_t> ptr, place;
 
+  MaskTable() = default;
   // Throws Error for a record of 4 GB or more. layout: of the same rules, u8.
   MaskTable(const RemovalRules& rules, const MaskLayout& layout);
   // The same for a graph whose nodes are all genes: the record is the node mask, then the masks of
@@ -84,6 +97,8 @@ struct MaskTable {
   operator MaskTableView() const { return {ptr, place}; }
   uint32_t gene_count() const { return uint32_t(ptr.size()) - 1; }
 };
+
+// ---- u8 records of a batch
 
 // Writes every byte of a u8 record [layout.stride()] from which nothing is gone.
 void write_wild_type(const MaskLayout& layout, uint8_t* record);
@@ -117,6 +132,49 @@ class MaskArena {
   int64_t capacity_;
   Scratch<uint8_t> records_;
   std::vector<int32_t> last_index_, last_ptr_;  // the last batch
+};
+
+// ---- records in every form
+
+// Bytes of a record in this form; 0 for positions, whose records differ. layout: of any form.
+uint64_t record_bytes(const MaskLayout& layout, MaskForm form);
+
+// Writes every byte of the u8 record that `record` stands for. layout: of u8; record: of any
+// alignment; out: [layout.stride()]. Throws Error when the record does not fit the layout (another
+// size, positions that are none of the graph's, bytes left over), never reads beyond it, and then
+// leaves in `out` what it had written. Bytes of a right size but wrong content are expanded as
+// they are: checksums are for whoever stored them.
+void expand_masks(const MaskLayout& layout, MaskForm form, std::span<const std::byte> record,
+                  uint8_t* out);
+
+// Makes records. Holds the places that go with each gene (about 20 MB at yeast size) and does not
+// change: any number of threads may use one.
+class MaskEncoder {
+ public:
+  // Throws Error for a record of 4 GB or more.
+  MaskEncoder(const RemovalRules& rules, MaskForm form);
+
+  MaskForm form() const { return form_; }
+  const MaskLayout& layout() const { return layout_; }         // u8: what records expand to
+  uint64_t record_bytes() const { return wild_type_.size(); }  // 0 for positions
+
+  // Appends the record of a sample to `out`. Genes in any order, repeats allowed; throws Error
+  // naming the sample when an index is not a gene, and then changes nothing.
+  void append(uint64_t sample, std::span<const uint32_t> removed,
+              std::vector<std::byte>& out) const;
+  // The same into out [record_bytes()], every byte of it; not for positions.
+  void write(uint64_t sample, std::span<const uint32_t> removed, std::byte* out) const;
+
+ private:
+  void clear(std::span<const uint32_t> removed, std::byte* record) const;
+  void append_positions(std::span<const uint32_t> removed, std::vector<std::byte>& out) const;
+
+  MaskForm form_;
+  MaskLayout layout_;
+  // What goes with each gene, ascending, in elements from the start of the record: bits, two-byte
+  // words, or the bytes of the u8 record for u8 and positions.
+  MaskTable table_;
+  std::vector<std::byte> wild_type_;  // [record_bytes()]
 };
 
 }  // namespace lacuna

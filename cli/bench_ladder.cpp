@@ -17,9 +17,9 @@
 #include "cli/torch_commands.h"
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
-#include "lacuna/core/seal.h"
 #include "lacuna/plan/measure_ladder.h"
 #include "lacuna/report/sections.h"
+#include "lacuna/run/ladder_file.h"
 
 namespace lacuna::cli {
 namespace {
@@ -86,34 +86,34 @@ std::string times(double ratio) {
 // ---- the table
 using Row = std::vector<std::string>;
 
-Row row_of(const Json& one, const std::string& name) {
-  const auto number = [&](const char* key, auto format) {
-    return one.contains(key) && !one.at(key).is_null() ? format(one.at(key).get<double>()) : "";
+// What was not measured is an empty cell.
+Row row_of(const LadderRow& one) {
+  const auto number = [](double value, auto format) {
+    return std::isnan(value) ? std::string() : std::string(format(value));
   };
   const auto bytes = [](double value) { return format_bytes(uint64_t(std::max(value, 0.0))); };
   const auto ratio = [](double value) { return fmt::format("{:.2f}", value); };
-  return {name,
-          number("samples_per_s", format_rate),
-          number("ms_per_batch", format_digits),
-          number("planned_ms_per_batch", format_digits),
-          number("planned_ratio", ratio),
-          number("read_ms_per_batch", format_digits),
-          number("stored_bytes_per_sample", bytes),
-          number("moved_bytes_per_sample", bytes),
-          number("host_peak_bytes", bytes),
-          one.contains("exact") ? one.at("exact").get<bool>() ? "yes" : "NO"
-                                : one.value("left_out", ""),
-          number("train_steps_per_s", format_digits),
-          number("device_peak_bytes", bytes),
-          number("train_difference", [](double value) { return fmt::format("{:.1g}", value); })};
+  return {one.name,
+          number(one.samples_per_s, format_rate),
+          number(one.ms_per_batch, format_digits),
+          number(one.planned_ms_per_batch, format_digits),
+          number(one.planned_ratio, ratio),
+          number(one.read_ms_per_batch, format_digits),
+          number(one.stored_bytes_per_sample, bytes),
+          number(one.moved_bytes_per_sample, bytes),
+          number(one.host_peak_bytes, bytes),
+          one.is_exact ? *one.is_exact ? "yes" : "NO" : one.left_out,
+          number(one.train_steps_per_s, format_digits),
+          number(one.device_peak_bytes, bytes),
+          number(one.train_difference, [](double value) { return fmt::format("{:.1g}", value); })};
 }
 
-void print_table(const Json& ladder) {
+void print_table(const Ladder& ladder) {
   std::vector<Row> rows = {{"rung", "samples/s", "ms/batch", "planned", "ratio", "read",
                             "stored/sample", "moved/sample", "memory", "exact", "steps/s", "on GPU",
                             "differs"}};
-  for (const Json& rung : ladder.at("rungs")) rows.push_back(row_of(rung, rung.at("rung")));
-  for (const Json& peer : ladder.at("peers")) rows.push_back(row_of(peer, peer.at("name")));
+  for (const LadderRow& rung : ladder.rungs) rows.push_back(row_of(rung));
+  for (const LadderRow& peer : ladder.peers) rows.push_back(row_of(peer));
   // Training stands last, and only where it was measured.
   const auto is_empty = [&](size_t column) {
     return std::all_of(rows.begin() + 1, rows.end(),
@@ -125,33 +125,23 @@ void print_table(const Json& ladder) {
   fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12}));
 }
 
-const Json* find_rung(const Json& ladder, const std::string& name) {
-  for (const Json& rung : ladder.at("rungs"))
-    if (rung.at("rung") == name) return &rung;
-  return nullptr;
-}
-
-// The fastest of those that go this way, by this time.
-const Json* best_peer(const Json& ladder, const std::string& way, const char* key) {
-  const Json* best = nullptr;
-  for (const Json& peer : ladder.at("peers")) {
-    if (peer.at("way") != way || !peer.contains(key)) continue;
-    if (!best || peer.at(key).get<double>() < best->at(key).get<double>()) best = &peer;
-  }
+// The fastest peer that goes this way, by this time.
+const LadderRow* best_peer(const Ladder& ladder, const std::string& way, double LadderRow::*time) {
+  const LadderRow* best = nullptr;
+  for (const LadderRow& peer : ladder.peers)
+    if (peer.way == way && !std::isnan(peer.*time) && (!best || peer.*time < best->*time))
+      best = &peer;
   return best;
 }
 
-void print_comparison(const Json& ladder, const std::string& rung_name, const std::string& way) {
-  const Json* rung = find_rung(ladder, rung_name);
-  const Json* peer = best_peer(ladder, way, "ms_per_batch");
-  const Json* reader = best_peer(ladder, way, "read_ms_per_batch");
-  if (!rung || !peer || !reader) return;
-  const auto ratio = [&](const Json& other, const char* key) {
-    return times(other.at(key).get<double>() / rung->at(key).get<double>());
-  };
+void print_comparison(const Ladder& ladder, const std::string& rung_name, const std::string& way) {
+  const auto rung = std::ranges::find(ladder.rungs, rung_name, &LadderRow::name);
+  const LadderRow* peer = best_peer(ladder, way, &LadderRow::ms_per_batch);
+  const LadderRow* reader = best_peer(ladder, way, &LadderRow::read_ms_per_batch);
+  if (rung == ladder.rungs.end() || !peer || !reader) return;
   fmt::print("{} is {} as fast as {}, and {} when the masks are read too\n", rung_name,
-             ratio(*peer, "ms_per_batch"), peer->at("name").get<std::string>(),
-             ratio(*reader, "read_ms_per_batch"));
+             times(peer->ms_per_batch / rung->ms_per_batch), peer->name,
+             times(reader->read_ms_per_batch / rung->read_ms_per_batch));
 }
 
 void print_fastest_training(const LadderMeasurement& ladder) {
@@ -165,17 +155,21 @@ void print_fastest_training(const LadderMeasurement& ladder) {
 }
 
 // ---- the work
-std::vector<Json> measure_peers(const Arguments& arguments, const fs::path& slice,
-                                const fs::path& folder) {
+std::vector<LadderRow> measure_peers(const Arguments& arguments, const fs::path& slice,
+                                     const fs::path& folder) {
   fs::create_directory(folder);
-  return run_peers({.screen = slice,
-                    .folder = folder,
-                    .batch = arguments.ladder.batch,
-                    .seconds = arguments.peer_seconds,
-                    .python = arguments.python},
-                   [](const Json& peer) {
-                     fmt::print(stderr, "measured: {}\n", peer.at("name").get<std::string>());
-                   });
+  std::vector<LadderRow> peers;
+  for (const Json& peer : run_peers({.screen = slice,
+                          .folder = folder,
+                          .batch = arguments.ladder.batch,
+                          .seconds = arguments.peer_seconds,
+                          .python = arguments.python},
+                                    [](const Json& peer) {
+                                      fmt::print(stderr, "measured: {}\n",
+                                                 peer.at("name").get<std::string>());
+                                    }))
+    peers.push_back(peer_from_json(peer));
+  return peers;
 }
 
 void run(Arguments arguments) {
@@ -195,7 +189,7 @@ void run(Arguments arguments) {
   // What a config or Python lacks shows at once.
   TrainLadder train;
   if (arguments.train) train = ladder_training(slice, arguments.ladder, arguments.training);
-  Json peers = Json::array();
+  std::vector<LadderRow> peers;
   if (arguments.peers) peers = measure_peers(arguments, slice.path(), workshop.path() / "peers");
   TerminalProgress progress;
   const auto tell = [](const RungMeasurement& rung) {
@@ -203,18 +197,16 @@ void run(Arguments arguments) {
   };
   LadderMeasurement measured = measure_ladder(slice, arguments.ladder, tell, progress);
   const std::string trained = train ? train(measured, progress) : "";
-  Json ladder = to_json(measured);
-  ladder["format"] = "lacuna.ladder";
-  ladder["version"] = 1;
-  ladder["machine"] = describe(measured.machine);
-  ladder["load"] = load;
-  ladder["date"] = today();
-  ladder["screen"] = {{"path", fs::absolute(arguments.screen).string()},
-                      {"fingerprint", screen.fingerprint().to_json()}};
-  ladder["peers"] = peers;
-  if (arguments.train) ladder["training"] = trained;
+  Ladder ladder = ladder_of(measured);
+  ladder.machine = describe(measured.machine);
+  ladder.load = load;
+  ladder.date = today();
+  ladder.screen = fs::absolute(arguments.screen).string();
+  ladder.fingerprint = screen.fingerprint();
+  ladder.peers = std::move(peers);
+  ladder.training = trained;
 
-  fmt::print("{}; load {:.2f} when it began; {}\n", describe(measured.machine), load, today());
+  fmt::print("{}; load {:.2f} when it began; {}\n", ladder.machine, load, ladder.date);
   fmt::print(
       "{}: the first {} of {} samples, batch {}, shuffled, {} loader threads; stores of up to "
       "{}\n\n",
@@ -229,9 +221,8 @@ void run(Arguments arguments) {
   }
   for (const char* way : {"lmdb masks", "lmdb positions"}) print_comparison(ladder, "disk:u8", way);
   for (const char* way : {"torch", "PyG"}) print_comparison(ladder, "worker", way);
-  if (!arguments.json.empty()) write_sealed_json(arguments.json, ladder);
-  if (!arguments.svg.empty())
-    write_text_atomically(arguments.svg, report::ladder_picture(report::ladder_from_json(ladder)));
+  if (!arguments.json.empty()) write_ladder(arguments.json, ladder);
+  if (!arguments.svg.empty()) write_text_atomically(arguments.svg, report::ladder_picture(ladder));
 }
 
 }  // namespace

@@ -15,14 +15,11 @@
 #include "cli/info.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/report/run_files.h"
-#include "lacuna/report/sections.h"
+#include "lacuna/run/run_contents.h"
 
 namespace lacuna::cli {
 namespace {
 
-using report::EpochLine;
-using report::Run;
 using Table = std::vector<std::vector<std::string>>;
 
 // Whether a process trains it just now, as far as the file system has locks.
@@ -34,29 +31,24 @@ bool is_being_trained(const fs::path& run) {
   return is_held;
 }
 
-uint64_t epochs_done(const Run& run) {
+uint64_t epochs_done(const RunContents& run) {
   return run.epochs.empty() ? 0 : run.epochs.back().epoch + 1;
-}
-
-uint64_t steps_done(const Run& run) {
-  return std::max(run.steps.empty() ? 0 : run.steps.back().step,
-                  run.epochs.empty() ? 0 : run.epochs.back().step);
 }
 
 // "finished", "stopped", "failed", "running", "killed": what run.json says, but a run that says it
 // is running while nobody trains it was killed.
-std::string state_of(const Run& run) {
-  return run.status == "running" && !is_being_trained(run.path) ? "killed" : run.status;
+std::string state_of(const RunContents& run) {
+  return run.info.status == "running" && !is_being_trained(run.path) ? "killed" : run.info.status;
 }
 
-std::string state_words(const Run& run) {
+std::string state_words(const RunContents& run) {
   const std::string state = state_of(run), epochs = run.setting("train.epochs");
   std::string words =
       run.is_damaged("metrics.jsonl")
           ? state + "; how far it came is not known"
           : fmt::format("{}; {}{} epochs, {} steps", state, epochs_done(run),
-                        epochs.empty() ? "" : " of " + epochs, with_commas(steps_done(run)));
-  if (!run.message.empty()) words += "; it said: " + run.message;
+                        epochs.empty() ? "" : " of " + epochs, with_commas(run.last_step()));
+  if (!run.info.message.empty()) words += "; it said: " + run.info.message;
   if (state == "stopped" || state == "killed" || state == "failed")
     words += fmt::format("; `lacuna train --resume --out {}` goes on", run.path.string());
   return words;
@@ -67,15 +59,15 @@ double mean_pearson(const EpochLine& epoch) {
   double sum = 0;
   int count = 0;
   for (const auto& label : epoch.validation) {
-    const double pearson = label.metrics.pearson.value;
+    const double pearson = label.metrics.pearson;
     if (!std::isfinite(pearson)) continue;
     sum += pearson;
     ++count;
   }
-  return count == 0 ? report::kNotDefined : sum / count;
+  return count == 0 ? kNotDefined : sum / count;
 }
 
-const EpochLine* best_epoch(const Run& run) {
+const EpochLine* best_epoch(const RunContents& run) {
   const EpochLine* best = nullptr;
   for (const EpochLine& epoch : run.epochs)
     if (const double pearson = mean_pearson(epoch);
@@ -84,8 +76,8 @@ const EpochLine* best_epoch(const Run& run) {
   return best;
 }
 
-std::string evaluation_words(const Run& run) {
-  const report::PartEvaluation* part = run.main_part();
+std::string evaluation_words(const RunContents& run) {
+  const PartEvaluation* part = run.main_part();
   if (run.is_damaged("evaluation.json")) return "damaged";
   if (!part) return "not evaluated";
   const auto pearson = [](double value) {
@@ -94,19 +86,20 @@ std::string evaluation_words(const Run& run) {
   std::string words = fmt::format("checkpoint {}", run.evaluation->checkpoint);
   for (const auto& label : part->labels) {
     words += fmt::format("; {} Pearson of {} {}", part->part, label.label,
-                         pearson(label.model.pearson.value));
-    if (const auto* baseline = report::best_baseline(label))
-      words += fmt::format(" (best baseline, {}: {}; the model {})", baseline->name,
-                           pearson(baseline->metrics.pearson.value),
-                           baseline->lead ? "is " + baseline->lead->model_is
-                                          : "was not compared with it; run `lacuna evaluate`");
+                         pearson(label.model().metrics.pearson));
+    if (const auto* baseline = label.best_baseline())
+      words += fmt::format(" (best baseline, {}: {}; the model {})", baseline->predictor,
+                           pearson(baseline->metrics.pearson),
+                           baseline->difference
+                               ? fmt::format("is {}", name(standing(*baseline->difference)))
+                               : "was not compared with it; run `lacuna evaluate`");
   }
   return words;
 }
 
-std::vector<std::string> damaged_files(const Run& run) {
+std::vector<std::string> damaged_files(const RunContents& run) {
   std::vector<std::string> names;
-  for (const report::Damage& damage : run.damaged) names.push_back(damage.file);
+  for (const Damage& damage : run.damaged) names.push_back(damage.file);
   return names;
 }
 
@@ -122,36 +115,38 @@ std::map<std::string, uint64_t> files_of(const fs::path& run) {
   return files;
 }
 
-std::string text_of(const Run& run) {
+std::string text_of(const RunContents& run) {
   Table rows;
   const auto add = [&](const char* what, const std::string& words) {
     if (!words.empty()) rows.push_back({what, words});
   };
-  for (const report::Damage& damage : run.damaged) add("damaged", damage.message);
+  for (const Damage& damage : run.damaged) add("damaged", damage.message);
   add("state", state_words(run));
-  add("screen",
-      fmt::format("{}{}", run.screen_path,
-                  run.samples > 0 ? fmt::format(" ({} genes, {} samples)", with_commas(run.genes),
-                                                with_commas(run.samples))
-                                  : ""));
+  add("screen", fmt::format("{}{}", run.info.screen,
+                            run.info.samples > 0 ? fmt::format(" ({} genes, {} samples)",
+                                                               with_commas(run.info.genes),
+                                                               with_commas(run.info.samples))
+                                                 : ""));
   add("split", run.split());
   add("graph", run.is_shuffled() ? "shuffled" : "");
   add("model",
-      fmt::format(
-          "{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
-          run.parameters > 0 ? fmt::format(", {} parameters", with_commas(run.parameters)) : ""));
+      fmt::format("{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
+                  run.info.parameters > 0
+                      ? fmt::format(", {} parameters", with_commas(run.info.parameters))
+                      : ""));
   if (const EpochLine* best = best_epoch(run))
     add("best",
         fmt::format("validation Pearson {:.3f}{} in epoch {}", mean_pearson(*best),
                     best->validation.size() > 1 ? " (mean over labels)" : "", best->epoch + 1));
   add("evaluation", evaluation_words(run));
-  add("device", run.device);
-  add("started", run.started);
-  add("ended", run.ended);
-  add("versions", run.lacuna_version.empty()
-                      ? ""
-                      : fmt::format("lacuna {}, torch {}", run.lacuna_version, run.torch_version));
-  add("made by", run.command);
+  add("device", run.info.device);
+  add("started", run.info.started);
+  add("ended", run.info.ended);
+  add("versions",
+      run.info.lacuna_version.empty()
+          ? ""
+          : fmt::format("lacuna {}, torch {}", run.info.lacuna_version, run.info.torch_version));
+  add("made by", run.info.command);
   for (const std::string& note : run.notes) add("note", note);
   if (!run.unchecked.empty())
     add("not checked",
@@ -162,25 +157,25 @@ std::string text_of(const Run& run) {
                      format_table(files, {1}));
 }
 
-Json json_of(const Run& run) {
+Json json_of(const RunContents& run) {
   Json json = {{"path", run.path.string()},
                {"format", "lacuna.run"},
                {"state", state_of(run)},
-               {"message", run.message},
+               {"message", run.info.message},
                {"epochs", epochs_done(run)},
-               {"steps", steps_done(run)},
+               {"steps", run.last_step()},
                {"screen",
-                {{"path", run.screen_path},
-                 {"samples", run.samples},
-                 {"genes", run.genes},
-                 {"fingerprint", run.screen_fingerprint.to_json()}}},
+                {{"path", run.info.screen},
+                 {"samples", run.info.samples},
+                 {"genes", run.info.genes},
+                 {"fingerprint", run.info.fingerprint.to_json()}}},
                {"split", run.split()},
                {"model", run.setting("model.name")},
-               {"parameters", run.parameters},
+               {"parameters", run.info.parameters},
                {"best", nullptr},
                {"evaluated", run.evaluation.has_value()},
-               {"device", run.device},
-               {"command", run.command}};
+               {"device", run.info.device},
+               {"command", run.info.command}};
   if (const EpochLine* best = best_epoch(run))
     json["best"] = {{"epoch", best->epoch}, {"validation_pearson", mean_pearson(*best)}};
   for (const auto& [name, bytes] : files_of(run.path)) json["files"][name] = bytes;
@@ -192,12 +187,12 @@ Json json_of(const Run& run) {
 }  // namespace
 
 void print_run_info(const fs::path& path, bool json) {
-  const Run run = report::inspect_run(path);
+  const RunContents run = inspect_run(path);
   if (json)
     fmt::print("{}\n", json_of(run).dump(2));
   else
     fmt::print("{}", text_of(run));
-  if (!run.damaged.empty()) throw Error(report::damage_words(run));
+  if (!run.damaged.empty()) throw Error(damage_words(run));
 }
 
 }  // namespace lacuna::cli

@@ -1,8 +1,7 @@
 // A run with one damaged file (damaged.h), as the report reads it.
-#include "lacuna/report/run_files.h"
+#include "lacuna/report/report.h"
 
 #include "fuzz/damaged.h"
-#include "lacuna/report/report.h"
 #include "lacuna/store/npy.h"
 
 using namespace lacuna;

@@ -12,7 +12,6 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
-#include "lacuna/core/seal.h"
 #include "lacuna/core/system/clock.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/plan/machine.h"
@@ -180,12 +179,6 @@ std::string describe_machine(at::Device device) {
 
 }  // namespace
 
-double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>& side) {
-  double sum = 0;
-  for (const ProfileCategory& category : side) sum += category.ms;
-  return side.empty() ? 0 : std::max(0.0, sum - profile.wall_ms);
-}
-
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note) {
   Session session = open_session(config, note);
@@ -231,38 +224,6 @@ StepProfile profile_step(const Config& config, uint64_t steps,
   result.trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
   result.largest = largest_part(result);
   return result;
-}
-
-Json to_json(const StepProfile& profile) {
-  const auto entries = [](const std::vector<ProfileCategory>& categories) {
-    Json list = Json::array();
-    for (const ProfileCategory& category : categories)
-      list.push_back({{"category", category.name}, {"ms", category.ms}, {"share", category.share}});
-    return list;
-  };
-  return {
-      {"format", "lacuna.profile"},
-      {"version", 1},
-      {"device", profile.device},
-      {"machine", profile.machine},
-      {"date", profile.date},
-      {"screen", {{"path", profile.screen}, {"fingerprint", profile.fingerprint.to_json()}}},
-      {"config", profile.config},
-      {"steps", profile.steps},
-      {"batch", profile.batch},
-      {"wall_ms_per_step", profile.wall_ms},
-      {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
-      {"cpu", entries(profile.cpu)},
-      {"gpu", entries(profile.gpu)},
-      {"excess_ms_per_step",
-       {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
-      {"largest", profile.largest}};
-}
-
-void write_profile(const fs::path& directory, const StepProfile& profile) {
-  fs::create_directories(directory);
-  write_sealed_json(directory / "profile.json", to_json(profile));
-  write_text_atomically(directory / "trace.json", profile.trace.dump() + "\n");
 }
 
 }  // namespace lacuna

@@ -180,29 +180,4 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
   return ladder;
 }
 
-Json to_json(const LadderMeasurement& ladder) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? Json(*value) : Json();
-  };
-  Json rungs = Json::array();
-  for (const RungMeasurement& rung : ladder.rungs)
-    rungs.push_back({{"rung", name(rung.rung)},
-                     {"samples_per_s", double(ladder.batch) / rung.batch_seconds},
-                     {"ms_per_batch", 1000 * rung.batch_seconds},
-                     {"read_ms_per_batch", 1000 * rung.read_seconds},
-                     {"planned_ms_per_batch", 1000 * rung.planned_seconds},
-                     {"planned_ratio", rung.planned_ratio()},
-                     {"stored_bytes_per_sample", rung.stored_bytes},
-                     {"moved_bytes_per_sample", rung.moved_bytes},
-                     {"host_peak_bytes", rung.host_bytes},
-                     {"device_peak_bytes", or_null(rung.device_bytes)},
-                     {"train_steps_per_s", or_null(rung.steps_per_second)},
-                     {"train_difference", or_null(rung.difference)},
-                     {"exact", rung.is_exact}});
-  return {{"samples", ladder.samples},
-          {"batch", ladder.batch},
-          {"threads", ladder.threads},
-          {"rungs", rungs}};
-}
-
 }  // namespace lacuna

@@ -72,8 +72,4 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
                                  const RungMeasured& measured = {},
                                  Progress& progress = Progress::none());
 
-// The rungs as the report reads them from ladder.json: {"samples", "batch", "threads", "rungs":
-// [..]}
-Json to_json(const LadderMeasurement& ladder);
-
 }  // namespace lacuna

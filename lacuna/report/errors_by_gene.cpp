@@ -61,20 +61,22 @@ GroupErrors rank(std::vector<Sums> groups, uint64_t least, size_t shown,
 
 }  // namespace
 
-ErrorsByGene errors_by_gene(const Screen& screen, const Predictions& predictions, uint64_t label,
-                            size_t shown, uint64_t most_pairs) {
-  LACUNA_ASSERT(label < predictions.label_count);
+ErrorsByGene errors_by_gene(const Screen& screen, const PartPredictions& predictions,
+                            uint64_t label, size_t shown, uint64_t most_pairs) {
+  const uint64_t labels = predictions.label_count();
+  LACUNA_ASSERT(predictions.samples.empty() || label < labels);
   GeneSets sets(screen);
   std::vector<KeyedError> of_genes, of_pairs;
   ErrorsByGene result;
-  for (uint64_t row = 0; row < predictions.sample.size(); ++row) {
-    const uint64_t sample = predictions.sample[row];
+  for (uint64_t row = 0; row < predictions.samples.size(); ++row) {
+    const uint64_t sample = predictions.samples[row];
     if (sample >= sets.size())
       throw Error(
           "predictions of part '{}' hold sample {}, but {} has {} samples; run `lacuna "
           "evaluate` again",
-          predictions.part, sample, screen.path().string(), sets.size());
-    const double error = predictions.predicted_at(row, label) - predictions.measured_at(row, label);
+          name(predictions.part), sample, screen.path().string(), sets.size());
+    const uint64_t at = row * labels + label;
+    const double error = double(predictions.predicted[at]) - double(predictions.measured[at]);
     if (!std::isfinite(error)) continue;
     ++result.samples;
     result.mean_absolute += std::abs(error);

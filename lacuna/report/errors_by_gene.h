@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/report/run_files.h"
+#include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna::report {
@@ -40,7 +40,8 @@ inline constexpr uint64_t kMostErrorPairs = 50'000'000;
 // where no group has so many, all are. Throws Error when a prediction is of a sample that the
 // screen does not have. 16 bytes of memory for every pair of every sample, twice while they are
 // sorted; where there are more than `most_pairs`, pairs are left out.
-ErrorsByGene errors_by_gene(const Screen& screen, const Predictions& predictions, uint64_t label,
-                            size_t shown = 15, uint64_t most_pairs = kMostErrorPairs);
+ErrorsByGene errors_by_gene(const Screen& screen, const PartPredictions& predictions,
+                            uint64_t label, size_t shown = 15,
+                            uint64_t most_pairs = kMostErrorPairs);
 
 }  // namespace lacuna::report

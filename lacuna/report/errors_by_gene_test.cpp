@@ -28,15 +28,16 @@ Samples random_samples(Random& random, uint64_t count) {
 
 // By plain loops: mean |error| and count of every group of `size` genes.
 std::map<std::string, std::pair<uint64_t, double>> by_loops(const Screen& screen,
-                                                            const Predictions& predictions,
+                                                            const PartPredictions& predictions,
                                                             size_t size) {
   std::map<std::string, std::pair<uint64_t, double>> groups;
   const RemovedReader reader(screen.samples());
   std::vector<uint32_t> removed;
-  for (size_t row = 0; row < predictions.sample.size(); ++row) {
-    const double error = predictions.predicted_at(row, 1) - predictions.measured_at(row, 1);
+  for (size_t row = 0; row < predictions.samples.size(); ++row) {
+    const double error =
+        double(predictions.predicted[row * 2 + 1]) - predictions.measured[row * 2 + 1];
     if (std::isnan(error)) continue;
-    reader.read(predictions.sample[row], removed);
+    reader.read(predictions.samples[row], removed);
     const std::set<uint32_t> genes(removed.begin(), removed.end());
     for (const uint32_t a : genes)
       for (const uint32_t b : genes) {
@@ -60,19 +61,15 @@ TEST(ErrorsByGene, AgreesWithPlainLoops) {
   const Screen screen =
       write_screen(folder / "screen",
                    {.graph = graph, .samples = samples, .splits = {}, .made_by = Json::object()});
-  Predictions predictions = {
-      .part = "test", .sample = {}, .predicted = {}, .measured = {}, .label_count = 2};
-  std::vector<float> predicted, measured;
+  PartPredictions predictions = {Part::test, {}, {}, {}};
   for (uint64_t s = 0; s < 300; s += 2) {
-    predictions.sample.push_back(s);
+    predictions.samples.push_back(s);
     for (int l = 0; l < 2; ++l) {
-      predicted.push_back(float(random.normal()));
-      measured.push_back(random.below(10) == 0 ? std::numeric_limits<float>::quiet_NaN()
-                                               : float(random.normal()));
+      predictions.predicted.push_back(float(random.normal()));
+      predictions.measured.push_back(random.below(10) == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                                           : float(random.normal()));
     }
   }
-  predictions.predicted = Array::from(predicted, {150, 2});
-  predictions.measured = Array::from(measured, {150, 2});
 
   const ErrorsByGene errors = errors_by_gene(screen, predictions, 1, 1000);
   for (const auto& [size, found] :
@@ -104,7 +101,7 @@ TEST(ErrorsByGene, AgreesWithPlainLoops) {
   EXPECT_EQ(without.genes.groups, errors.genes.groups);
   EXPECT_EQ(without.mean_absolute, errors.mean_absolute);
 
-  predictions.sample[3] = 300;
+  predictions.samples[3] = 300;
   EXPECT_ERROR(errors_by_gene(screen, predictions, 1), "hold sample 300");
 }
 
@@ -116,11 +113,7 @@ TEST(ErrorsByGene, RanksSmallGroupsWhereThereAreNoOthers) {
   const Screen screen = write_screen(
       folder / "screen",
       {.graph = graph, .samples = builder.finish(), .splits = {}, .made_by = Json::object()});
-  const Predictions predictions = {.part = "test",
-                                   .sample = {0},
-                                   .predicted = Array::from<float>({2}),
-                                   .measured = Array::from<float>({3}),
-                                   .label_count = 1};
+  const PartPredictions predictions = {Part::test, {0}, {2}, {3}};
   const ErrorsByGene errors = errors_by_gene(screen, predictions, 0);
   EXPECT_EQ(errors.genes.least, 1u);
   ASSERT_EQ(errors.pairs.worst.size(), 1u);

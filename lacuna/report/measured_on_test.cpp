@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lacuna/run/config.h"
+
 namespace lacuna::report {
 namespace {
 
@@ -25,20 +27,6 @@ evaluate:
   parts: [validation, test]
 )";
 
-TEST(MeasuredOn, SettingsByTheirFullNames) {
-  const std::map<std::string, std::string> expected = {{"screen", "/data/a"},
-                                                       {"split", "random"},
-                                                       {"labels", "[fitness, a b]"},
-                                                       {"store", ""},
-                                                       {"model.name", "hetero_gin"},
-                                                       {"model.width", "64"},
-                                                       {"train.lr", "1e-3"},
-                                                       {"train.batch", "28"},
-                                                       {"evaluate.parts", "[validation, test]"}};
-  EXPECT_EQ(settings_of(kConfig), expected);
-  EXPECT_TRUE(settings_of("").empty());
-}
-
 Fingerprint fingerprint(uint64_t edges) {
   Fingerprint fingerprint;
   fingerprint.add("genes", 1);
@@ -53,18 +41,18 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 class MeasuredOnTest : public testing::Test {
  protected:
   MeasuredOnTest() {
-    run_.config = kConfig;
-    run_.device = profile_.device = "cpu";
-    run_.screen_fingerprint = fingerprint(2);
+    run_.settings = settings_of(kConfig, "");
+    run_.info.device = profile_.device = "cpu";
+    run_.info.fingerprint = fingerprint(2);
     profile_.config = kConfig;
-    profile_.screen_fingerprint = fingerprint(2);
-    profile_.screen_path = ladder_.screen_path = "/data/b";
-    ladder_.screen_fingerprint = fingerprint(2);
-    ladder_.screen_fingerprint.add("samples 0:20", 7);
+    profile_.fingerprint = fingerprint(2);
+    profile_.screen = ladder_.screen = "/data/b";
+    ladder_.fingerprint = fingerprint(2);
+    ladder_.fingerprint.add("samples 0:20", 7);
     ladder_.batch = 28;
   }
-  report::Run run_;
-  Profile profile_;
+  RunContents run_;
+  StepProfile profile_;
   Ladder ladder_;
 };
 
@@ -90,20 +78,20 @@ TEST_F(MeasuredOnTest, OtherSettings) {
 }
 
 TEST_F(MeasuredOnTest, AnotherScreen) {
-  profile_.screen_fingerprint = ladder_.screen_fingerprint = fingerprint(3);
+  profile_.fingerprint = ladder_.fingerprint = fingerprint(3);
   const auto words =
       "Measured on another screen than this run's: /data/b, whose edges gene.a.gene differ.";
   EXPECT_THAT(differences(run_, profile_), ElementsAre(words));
   EXPECT_THAT(differences(run_, ladder_), ElementsAre(words));
-  run_.config = replaced(kConfig, "split:", "graph: shuffled\nsplit:");  // with edges of its own
+  run_.settings["graph"] = "shuffled";  // with edges of its own
   EXPECT_THAT(differences(run_, ladder_), IsEmpty());
 }
 
 TEST_F(MeasuredOnTest, WhatAFileDoesNotSayIsSaid) {
-  EXPECT_THAT(differences(run_, Profile()),
+  EXPECT_THAT(differences(run_, StepProfile()),
               ElementsAre("The file does not say with which settings it was measured.",
                           "The file does not say on which screen it was measured."));
-  run_.screen_fingerprint = {};
+  run_.info.fingerprint = {};
   EXPECT_THAT(differences(run_, ladder_),
               ElementsAre("The run does not say on which screen it was trained."));
 }

@@ -5,9 +5,9 @@
 #include "lacuna/core/error.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/page.h"
-#include "lacuna/report/run_files.h"
 #include "lacuna/report/run_screen.h"
 #include "lacuna/report/sections.h"
+#include "lacuna/run/run_contents.h"
 
 namespace lacuna {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using namespace report;
 
 // What is about one run alone, in reading order; empty sections are left out.
-std::vector<PageSection> sections_of_run(const Run& run, const RunScreen& screen) {
+std::vector<PageSection> sections_of_run(const RunContents& run, const RunScreen& screen) {
   std::vector<PageSection> sections = {
       {"baselines", "Model and baselines", baselines_section(run)},
       {"predictions", "Predicted against measured", predictions_section(run)},
@@ -27,7 +27,8 @@ std::vector<PageSection> sections_of_run(const Run& run, const RunScreen& screen
   return sections;
 }
 
-std::string page_of_one(const std::vector<Run>& runs, const std::vector<RunScreen>& screens) {
+std::string page_of_one(const std::vector<RunContents>& runs,
+                        const std::vector<RunScreen>& screens) {
   std::vector<PageSection> sections = {{"summary", "Summary", summary_section(runs)},
                                        {"data", "Data", data_section(runs, screens)},
                                        {"training", "Training", training_section(runs)}};
@@ -35,7 +36,7 @@ std::string page_of_one(const std::vector<Run>& runs, const std::vector<RunScree
   return page(runs[0].name, "a run of Lacuna", banners(runs[0], false), sections);
 }
 
-std::string folded_run(const std::vector<Run>& runs, const std::vector<RunScreen>& screens,
+std::string folded_run(const std::vector<RunContents>& runs, const std::vector<RunScreen>& screens,
                        size_t r) {
   std::string html = banners(runs[r], false) + summary_section({&runs[r], 1});
   if (!runs[r].steps.empty()) html += "<h3>Training</h3>\n" + training_section({&runs[r], 1});
@@ -45,7 +46,8 @@ std::string folded_run(const std::vector<Run>& runs, const std::vector<RunScreen
                      fold(runs[r].name, html, false));
 }
 
-std::string page_of_several(const std::vector<Run>& runs, const std::vector<RunScreen>& screens) {
+std::string page_of_several(const std::vector<RunContents>& runs,
+                            const std::vector<RunScreen>& screens) {
   std::string lead, folded;
   for (size_t r = 0; r < runs.size(); ++r) {
     lead += banners(runs[r], true);
@@ -62,7 +64,7 @@ std::string page_of_several(const std::vector<Run>& runs, const std::vector<RunS
 
 size_t write_report(const std::vector<fs::path>& paths, const fs::path& out, Progress& progress) {
   if (paths.empty()) throw UsageError("a report needs at least one run");
-  const std::vector<Run> runs = read_runs(paths);
+  const std::vector<RunContents> runs = read_runs(paths);
   const std::vector<RunScreen> screens = find_screens(runs, progress);
   write_text_atomically(
       out, runs.size() == 1 ? page_of_one(runs, screens) : page_of_several(runs, screens));

@@ -5,15 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "lacuna/run/evaluation/metrics.h"
+
 namespace lacuna::report {
 
-// A value with an interval; what is not finite is not drawn.
-struct Estimate {
-  double value, low, high;
-};
 struct ForestRow {
   std::string name;
-  std::vector<Estimate> estimates;  // [panels]
+  std::vector<Estimate> estimates;  // [panels]; what is not finite is not drawn
   int colour = 0;
   bool is_strong = false;  // filled, and a line through the plot at its value
 };

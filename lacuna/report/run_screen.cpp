@@ -15,8 +15,8 @@
 namespace lacuna::report {
 namespace {
 
-std::optional<fs::path> find_folder(const Run& run) {
-  const fs::path named = run.screen_path;
+std::optional<fs::path> find_folder(const RunContents& run) {
+  const fs::path named = run.info.screen;
   if (named.empty()) return std::nullopt;
   std::vector<fs::path> places = {named};
   if (named.is_relative())
@@ -117,17 +117,19 @@ std::optional<uint64_t> column_of(const Samples& samples, const std::string& lab
 
 // Whether the screen has these measurements, to rounding, at these samples. Labels whose name it
 // does not know cannot be compared.
-bool has_measurements(const Samples& samples, const Run& run, const Predictions& predictions) {
-  const auto names = run.label_names(predictions.label_count);
+bool has_measurements(const Samples& samples, const RunContents& run,
+                      const PartPredictions& predictions) {
+  const uint64_t labels = predictions.label_count();
+  const auto names = run.label_names(labels);
   const auto stored = samples.labels.as<float>();
-  for (uint64_t l = 0; l < predictions.label_count; ++l) {
+  for (uint64_t l = 0; l < labels; ++l) {
     const auto column = column_of(samples, names[l]);
-    for (uint64_t row = 0; row < predictions.sample.size(); ++row) {
-      const uint64_t sample = predictions.sample[row];
+    for (uint64_t row = 0; row < predictions.samples.size(); ++row) {
+      const uint64_t sample = predictions.samples[row];
       if (sample >= samples.size()) return false;
       if (!column) continue;
       const double here = double(stored[sample * samples.label_count() + *column]);
-      const double there = predictions.measured_at(row, l);
+      const double there = double(predictions.measured[row * labels + l]);
       if (std::isnan(here) != std::isnan(there)) return false;
       if (std::abs(here - there) > 1e-4 * (1e-3 + std::abs(there))) return false;
     }
@@ -136,7 +138,7 @@ bool has_measurements(const Samples& samples, const Run& run, const Predictions&
 }
 
 // Says in what the screen differs from the one that the run was trained on.
-void compare(const Run& run, RunScreen& found) {
+void compare(const RunContents& run, RunScreen& found) {
   const Screen& screen = found.facts->screen;
   auto differing = differing_parts(run, screen.fingerprint());
   found.has_same_samples = std::none_of(
@@ -145,7 +147,7 @@ void compare(const Run& run, RunScreen& found) {
   for (const auto& predictions : run.predictions) {
     if (!found.has_same_samples || has_measurements(screen.samples(), run, predictions)) continue;
     found.has_same_samples = false;
-    differing.push_back(fmt::format("samples of the {} part", predictions.part));
+    differing.push_back(fmt::format("samples of the {} part", name(predictions.part)));
   }
   if (differing.empty()) return;
   constexpr size_t kNamed = 5;
@@ -158,7 +160,7 @@ void compare(const Run& run, RunScreen& found) {
 
 }  // namespace
 
-std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& progress) {
+std::vector<RunScreen> find_screens(const std::vector<RunContents>& runs, Progress& progress) {
   std::map<fs::path, RunScreen> known;
   std::vector<RunScreen> all;
   for (const auto& run : runs) {
@@ -175,10 +177,10 @@ std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& prog
       found = known[*folder];
     } else {
       found.problem =
-          run.screen_path.empty()
+          run.info.screen.empty()
               ? "The run did not note which screen it was trained on."
               : fmt::format("The screen '{}' is not there any more, or not seen from here.",
-                            run.screen_path);
+                            run.info.screen);
     }
     if (found.facts) compare(run, found);
     all.push_back(std::move(found));

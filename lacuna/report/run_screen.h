@@ -7,7 +7,7 @@
 
 #include "lacuna/core/system/progress.h"
 #include "lacuna/report/charts.h"
-#include "lacuna/report/run_files.h"
+#include "lacuna/run/run_contents.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/screen/summary.h"
 
@@ -32,6 +32,6 @@ struct RunScreen {
 // The screens of these runs, each read once. A screen is looked for as run.json names it, from the
 // working directory and from every folder above the run; one that is gone, or cannot be read, is
 // told in `problem`.
-std::vector<RunScreen> find_screens(const std::vector<Run>& runs, Progress& progress);
+std::vector<RunScreen> find_screens(const std::vector<RunContents>& runs, Progress& progress);
 
 }  // namespace lacuna::report

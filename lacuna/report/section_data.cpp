@@ -93,17 +93,18 @@ std::string screen_block(const ScreenFacts& facts, const std::vector<std::string
 }
 
 // Of a screen that cannot be read any more.
-std::string noted_block(const Run& run) {
-  if (run.samples == 0) return note("The run noted nothing about its screen.");
-  return table(
-      {"screen", "samples", "genes", "edges", "fingerprint"},
-      {{.cells = {text_cell(run.screen_path), count_cell(run.samples), count_cell(run.genes),
-                  count_cell(run.edges), text_cell(hex(run.screen_fingerprint.value()))}}});
+std::string noted_block(const RunContents& run) {
+  if (run.info.samples == 0) return note("The run noted nothing about its screen.");
+  return table({"screen", "samples", "genes", "edges", "fingerprint"},
+               {{.cells = {text_cell(run.info.screen), count_cell(run.info.samples),
+                           count_cell(run.info.genes), count_cell(run.info.edges),
+                           text_cell(hex(run.info.fingerprint.value()))}}});
 }
 
 }  // namespace
 
-std::string data_section(const std::vector<Run>& runs, const std::vector<RunScreen>& screens) {
+std::string data_section(const std::vector<RunContents>& runs,
+                         const std::vector<RunScreen>& screens) {
   std::vector<const ScreenFacts*> order;  // as the runs come
   std::map<const ScreenFacts*, std::vector<size_t>> runs_of;
   std::string out;

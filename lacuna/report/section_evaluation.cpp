@@ -17,12 +17,12 @@ namespace {
 
 constexpr size_t kLabelsShown = 8;  // plots of more labels would make the file large
 
-std::string not_evaluated(const Run& run) {
+std::string not_evaluated(const RunContents& run) {
   return note(
       fmt::format("Not evaluated yet: `lacuna evaluate {}`.", shell_word(run.path.string())));
 }
 
-std::string not_predicted(const Run& run) {
+std::string not_predicted(const RunContents& run) {
   return note(
       fmt::format("There are no predictions beside evaluation.json; `lacuna evaluate {}` "
                   "writes them.",
@@ -32,35 +32,33 @@ std::string not_predicted(const Run& run) {
 // ---- baselines
 
 // What the model is, and below it by how much; three short lines, because the table is wide.
-Cell lead_cell(const std::optional<Lead>& lead) {
-  if (!lead) return {"<span class=\"pale\">not computed</span>", true};
-  const bool by_mse = lead->judged_by == "mse";
-  const auto text = [&](double value) { return by_mse ? number(value) : correlation(value); };
-  std::string out = fmt::format("<span class=\"whole\">{}</span>", escape(lead->model_is));
-  const Estimate& judged = lead->judged();
+Cell difference_cell(const std::optional<Difference>& difference) {
+  if (!difference) return {"<span class=\"pale\">not computed</span>", true};
+  const MetricField& metric = judged_by(*difference);
+  const Estimate judged = difference->estimate(metric);
+  const auto text = [&](double value) { return metric_text(metric, value); };
+  std::string out = fmt::format("<span class=\"whole\">{}</span>", name(standing(*difference)));
   if (std::isfinite(judged.value))
-    out += fmt::format("<br><span class=\"whole\">{} {}</span>", by_mse ? "MSE" : "Pearson",
-                       text(judged.value));
+    out += fmt::format("<br><span class=\"whole\">{} {}</span>", metric.title, text(judged.value));
   if (std::isfinite(judged.low) && std::isfinite(judged.high))
     out += fmt::format("<br><span class=\"whole pale\">[{}, {}]</span>", text(judged.low),
                        text(judged.high));
   return {out, true};
 }
 
-TableRow metrics_row(const std::string& name, const std::string& about, const Metrics& metrics,
-                     bool is_strong) {
+TableRow scores_row(const Scores& scores, const std::string& about, bool is_strong) {
   const std::string more =
       about.empty() ? "" : fmt::format("<br><span class=\"pale\">{}</span>", escape(about));
-  return {.cells = {{escape(name) + more, false},
-                    {estimate_html(metrics.pearson, true), true},
-                    {estimate_html(metrics.spearman, true), true},
-                    {estimate_html(metrics.mse, false), true},
-                    count_cell(metrics.count)},
+  return {.cells = {{escape(scores.predictor) + more, false},
+                    {score_html(scores, kPearson), true},
+                    {score_html(scores, kSpearman), true},
+                    {score_html(scores, kMse), true},
+                    count_cell(scores.metrics.count)},
           .is_strong = is_strong};
 }
 
 // What a baseline does (docs/evaluation.md has more), and what the evaluation noted about it.
-std::string about_baseline(const NamedMetrics& baseline) {
+std::string about_baseline(const Scores& baseline) {
   static const std::map<std::string, std::string> kAbout = {
       {"mean", "the mean of the training labels"},
       {"gene", "an additive effect of each gene"},
@@ -68,29 +66,26 @@ std::string about_baseline(const NamedMetrics& baseline) {
       {"ridge", "ridge regression on genes"},
       {"ridge_pairs", "ridge regression on genes and pairs"},
       {"mlp", "a small network on gene embeddings, without the graph"}};
-  const auto known = kAbout.find(baseline.name.substr(0, baseline.name.find(" (fitted on ")));
+  const std::string& name = baseline.predictor;
+  const auto known = kAbout.find(name.substr(0, name.find(" (fitted on ")));
   const std::string about = known == kAbout.end() ? "" : known->second;
   return about + (about.empty() || baseline.note.empty() ? "" : "; ") + baseline.note;
 }
 
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
-  const bool has_baselines = !label.baselines.empty();
-  std::vector<TableRow> rows = {metrics_row("model", "", label.model, true)};
+  const bool has_baselines = !label.baselines().empty();
+  std::vector<TableRow> rows = {scores_row(label.model(), "", true)};
   if (has_baselines) rows[0].cells.push_back({"", true});
-  const auto estimates = [](const Metrics& metrics) {
-    return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
-  };
-  std::vector<ForestRow> forest = {{"model", estimates(label.model), 0, true}};
-  for (const auto& baseline : label.baselines) {
-    rows.push_back(metrics_row(baseline.name, about_baseline(baseline), baseline.metrics, false));
-    rows.back().cells.push_back(lead_cell(baseline.lead));
-    forest.push_back({baseline.name, estimates(baseline.metrics), 1, false});
+  std::vector<ForestRow> forest = {{"model", estimates_of(label.model()), 0, true}};
+  for (const Scores& baseline : label.baselines()) {
+    rows.push_back(scores_row(baseline, about_baseline(baseline), false));
+    rows.back().cells.push_back(difference_cell(baseline.difference));
+    forest.push_back({baseline.predictor, estimates_of(baseline), 1, false});
   }
-  std::string out =
-      figure(fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
-                         with_commas(part.samples)),
-             forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
-             label.baselines.empty() ? "No baselines were evaluated." : "");
+  std::string out = figure(fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
+                                       with_commas(part.samples)),
+                           forest_plot({metric_panels(), forest, false}),
+                           has_baselines ? "" : "No baselines were evaluated.");
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");
@@ -100,11 +95,13 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
 // What the intervals of a part are over, and what is made of the differences.
 std::string drawn_words(const Evaluation& evaluation, const PartEvaluation& part) {
   const std::string count = part.units > 0 ? with_commas(part.units) + " " : "";
-  std::string words = fmt::format(
-      "{} part: lines and brackets are {}s over its {}{}{}{}.", part.part,
-      evaluation.interval_words(), count, part.unit,
-      part.why.empty() ? "" : fmt::format(" ({})", part.why),
-      evaluation.rounds > 0 ? fmt::format(", {} draws", with_commas(evaluation.rounds)) : "");
+  std::string words =
+      fmt::format("{} part: lines and brackets are {}s over its {}{}{}{}.", part.part,
+                  interval_words(evaluation), count, part.unit_words(),
+                  part.why.empty() ? "" : fmt::format(" ({})", part.why),
+                  evaluation.bootstrap > 0
+                      ? fmt::format(", {} draws", with_commas(uint64_t(evaluation.bootstrap)))
+                      : "");
   words[0] = char(std::toupper(words[0]));
   return words;
 }
@@ -129,15 +126,15 @@ double quantile(std::vector<float>& values, double part) {
 }
 
 // The same range on both axes: all but the outermost thousandth of either side.
-Density density_of(const Predictions& predictions, uint64_t label) {
+Density density_of(const PartPredictions& predictions, uint64_t label) {
   constexpr double kOutermost = 0.0005;
   std::vector<float> predicted, measured;
   Density result;
-  for (uint64_t row = 0; row < predictions.sample.size(); ++row) {
-    const double x = predictions.measured_at(row, label), y = predictions.predicted_at(row, label);
+  for (uint64_t i = label; i < predictions.predicted.size(); i += predictions.label_count()) {
+    const float x = predictions.measured[i], y = predictions.predicted[i];
     if (std::isfinite(x) && std::isfinite(y)) {
-      measured.push_back(float(x));
-      predicted.push_back(float(y));
+      measured.push_back(x);
+      predicted.push_back(y);
     } else {
       ++result.missing;
     }
@@ -169,10 +166,11 @@ Density density_of(const Predictions& predictions, uint64_t label) {
   return result;
 }
 
-std::string density_figure(const Predictions& predictions, uint64_t label,
-                           const std::string& name) {
+std::string density_figure(const PartPredictions& predictions, uint64_t label,
+                           const std::string& label_name) {
   const Density density = density_of(predictions, label);
-  const std::string title = fmt::format("'{}', {} part", name, predictions.part);
+  const std::string title =
+      fmt::format("'{}', {} part", label_name, lacuna::name(predictions.part));
   if (density.shown == 0)
     return figure(title, "", "No sample of this part has both a measurement and a prediction.");
   std::string text = fmt::format("{} samples.", with_commas(density.shown));
@@ -229,7 +227,7 @@ std::string group_figure(const std::string& what, const GroupErrors& errors) {
 
 }  // namespace
 
-std::string baselines_section(const Run& run) {
+std::string baselines_section(const RunContents& run) {
   const PartEvaluation* main = run.main_part();
   if (!main) return not_evaluated(run);
   const Evaluation& evaluation = *run.evaluation;
@@ -250,36 +248,36 @@ std::string baselines_section(const Run& run) {
   return out;
 }
 
-std::string predictions_section(const Run& run) {
+std::string predictions_section(const RunContents& run) {
   if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
   std::vector<std::string> plots;
-  const uint64_t labels = run.predictions[0].label_count;
+  const uint64_t labels = run.predictions[0].label_count();
   const auto names = run.label_names(labels);
   for (uint64_t l = 0; l < std::min<uint64_t>(labels, kLabelsShown); ++l)
     for (const auto& predictions : run.predictions)
-      if (l < predictions.label_count) plots.push_back(density_figure(predictions, l, names[l]));
+      if (l < predictions.label_count()) plots.push_back(density_figure(predictions, l, names[l]));
   std::string out = figures(plots);
   if (labels > kLabelsShown)
     out += note(fmt::format("The first {} of {} labels.", kLabelsShown, labels));
   return out;
 }
 
-std::string errors_section(const Run& run, const RunScreen& screen) {
+std::string errors_section(const RunContents& run, const RunScreen& screen) {
   if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
   if (!screen.facts || !screen.has_same_samples)
     return note(
         "Left out: which genes a sample removes is in the screen, and the one that this "
         "run was trained on is not at hand. " +
         screen.problem);
-  const Predictions& predictions = run.predictions[0];
-  const auto names = run.label_names(predictions.label_count);
+  const PartPredictions& predictions = run.predictions[0];
+  const auto names = run.label_names(predictions.label_count());
   std::string out;
-  for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count, kLabelsShown); ++l) {
+  for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
     const ErrorsByGene errors = errors_by_gene(screen.facts->screen, predictions, l);
     std::string block = note(fmt::format(
         "'{}' on the {} part: predicted minus measured, over all samples {} on average regardless "
         "of sign. A sample counts for each gene and each pair that it removes.",
-        names[l], predictions.part, number(errors.mean_absolute)));
+        names[l], name(predictions.part), number(errors.mean_absolute)));
     std::vector<std::string> plots = {group_figure("gene", errors.genes)};
     if (!errors.has_too_many_pairs) plots.push_back(group_figure("pair", errors.pairs));
     block += figures(plots);
@@ -288,10 +286,10 @@ std::string errors_section(const Run& run, const RunScreen& screen) {
           "Errors by pair are left out: these samples have {} pairs of genes, and {} are the most "
           "that are looked at.",
           with_commas(errors.all_pairs), with_commas(kMostErrorPairs)));
-    out += predictions.label_count == 1 ? block : fold(names[l], block, l == 0);
+    out += predictions.label_count() == 1 ? block : fold(names[l], block, l == 0);
   }
-  if (predictions.label_count > kLabelsShown)
-    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, predictions.label_count));
+  if (predictions.label_count() > kLabelsShown)
+    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, predictions.label_count()));
   return out;
 }
 

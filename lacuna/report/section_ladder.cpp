@@ -97,7 +97,7 @@ std::string ladder_picture(const Ladder& ladder) {
   return standalone(forest_plot(plot));
 }
 
-std::string ladder_section(const Run& run) {
+std::string ladder_section(const RunContents& run) {
   if (!run.ladder) return "";
   const Ladder& ladder = *run.ladder;
   const ForestPlot plot = plot_of(ladder);

@@ -13,18 +13,19 @@ namespace lacuna::report {
 namespace {
 
 // The value of this category on one side, or not defined.
-const ProfileEntry* find(const std::vector<ProfileEntry>& entries, const std::string& category) {
+const ProfileCategory* find(const std::vector<ProfileCategory>& entries,
+                            const std::string& category) {
   for (const auto& entry : entries)
-    if (entry.category == category) return &entry;
+    if (entry.name == category) return &entry;
   return nullptr;
 }
 
-std::vector<std::string> categories_of(const Profile& profile) {
+std::vector<std::string> categories_of(const StepProfile& profile) {
   std::vector<std::string> categories;
   for (const auto* side : {&profile.cpu, &profile.gpu})
     for (const auto& entry : *side)
-      if (std::find(categories.begin(), categories.end(), entry.category) == categories.end())
-        categories.push_back(entry.category);
+      if (std::find(categories.begin(), categories.end(), entry.name) == categories.end())
+        categories.push_back(entry.name);
   return categories;
 }
 
@@ -36,18 +37,18 @@ Cell optional_share(double value) {
 
 }  // namespace
 
-std::string profile_section(const Run& run) {
+std::string profile_section(const RunContents& run) {
   if (!run.profile) return "";
-  const Profile& profile = *run.profile;
+  const StepProfile& profile = *run.profile;
   const bool has_gpu = !profile.gpu.empty();
   BarChart chart = {.x_label = "ms a step", .groups = {"CPU"}, .rows = {}};
   if (has_gpu) chart.groups.push_back("GPU");
   std::vector<TableRow> rows;
   for (const auto& category : categories_of(profile)) {
-    const ProfileEntry* cpu = find(profile.cpu, category);
-    const ProfileEntry* gpu = find(profile.gpu, category);
-    const ProfileEntry none;
-    const ProfileEntry &on_cpu = cpu ? *cpu : none, &on_gpu = gpu ? *gpu : none;
+    const ProfileCategory* cpu = find(profile.cpu, category);
+    const ProfileCategory* gpu = find(profile.gpu, category);
+    const ProfileCategory none;
+    const ProfileCategory &on_cpu = cpu ? *cpu : none, &on_gpu = gpu ? *gpu : none;
     BarRow bar = {.name = category, .values = {on_cpu.ms}, .note = ""};
     TableRow row = {
         .cells = {text_cell(category), optional_number(on_cpu.ms), optional_share(on_cpu.share)}};
@@ -62,7 +63,7 @@ std::string profile_section(const Run& run) {
   std::string out = paragraph(profile.largest);
   out += note(fmt::format("{}, batch {}, {} steps, {} ms of wall time a step.", profile.device,
                           with_commas(profile.batch), with_commas(profile.steps),
-                          number(profile.wall_ms_per_step)));
+                          number(profile.wall_ms)));
   if (!profile.machine.empty()) out += note(fmt::format("{}; {}.", profile.machine, profile.date));
   for (const std::string& sentence : differences(run, profile)) out += paragraph(sentence);
   if (chart.rows.empty()) return out + note("The profile has no categories.");
@@ -73,23 +74,23 @@ std::string profile_section(const Run& run) {
   return out + table(head, rows);
 }
 
-std::string config_section(const Run& run) {
+std::string config_section(const RunContents& run) {
   std::vector<TableRow> rows;
   const auto add = [&](const char* what, const std::string& value) {
     if (!value.empty()) rows.push_back({.cells = {text_cell(what), text_cell(value)}});
   };
   add("run", run.path.string());
-  add("status", run.status);
-  add("started", run.started);
-  add("ended", run.ended);
-  add("device", run.device);
-  add("lacuna", run.lacuna_version);
-  add("torch", run.torch_version);
-  add("parameters", run.parameters > 0 ? with_commas(run.parameters) : "");
-  add("screen", run.screen_path);
+  add("status", run.info.status);
+  add("started", run.info.started);
+  add("ended", run.info.ended);
+  add("device", run.info.device);
+  add("lacuna", run.info.lacuna_version);
+  add("torch", run.info.torch_version);
+  add("parameters", run.info.parameters > 0 ? with_commas(run.info.parameters) : "");
+  add("screen", run.info.screen);
   std::string out = table({"", ""}, rows);
-  if (!run.command.empty())
-    out += paragraph("The command that made this run:") + code_block(run.command);
+  if (!run.info.command.empty())
+    out += paragraph("The command that made this run:") + code_block(run.info.command);
   if (run.config.empty()) return out;
   const std::string config = (run.path / "config.yaml").string();
   out += paragraph("The same settings once more, from the resolved configuration below:");

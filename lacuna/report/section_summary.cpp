@@ -29,9 +29,9 @@ constexpr uint64_t kFew = 10;  // samples, of which a correlation says little
 
 // From the paired difference, never from the two intervals: they may overlap where the model is
 // ahead in nearly every draw.
-std::string comparison(const Run& run, const PartEvaluation& part, const NamedMetrics& baseline) {
-  if (!baseline.lead) {
-    if (run.evaluation->rounds == 0 && std::isfinite(run.evaluation->level))
+std::string comparison(const RunContents& run, const PartEvaluation& part, const Scores& baseline) {
+  if (!baseline.difference) {
+    if (run.evaluation->bootstrap == 0 && std::isfinite(run.evaluation->level))
       return "Without draws (`evaluate.bootstrap` is 0) this does not say whether the model is "
              "ahead "
              "of it.";
@@ -39,42 +39,43 @@ std::string comparison(const Run& run, const PartEvaluation& part, const NamedMe
         "Whether the model is ahead of it was not computed; run `lacuna evaluate {}`.",
         shell_word(run.path.string()));
   }
-  const Lead& lead = *baseline.lead;
-  if (lead.model_is == "not defined") return "The two cannot be compared.";
-  const bool by_mse = lead.judged_by == "mse";
-  const Estimate& judged = lead.judged();
-  const auto text = [&](double value) { return by_mse ? number(value) : correlation(value); };
+  const Standing where = standing(*baseline.difference);
+  if (where == Standing::not_defined) return "The two cannot be compared.";
+  const MetricField& metric = judged_by(*baseline.difference);
+  const Estimate judged = baseline.difference->estimate(metric);
+  const auto text = [&](double value) { return metric_text(metric, value); };
   const std::string what =
-      lead.model_is == "not told apart"
+      where == Standing::not_told_apart
           ? "The two are not told apart"
-          : fmt::format("The model is {} it", lead.model_is == "ahead" ? "ahead of" : "behind");
+          : fmt::format("The model is {} it", where == Standing::ahead ? "ahead of" : "behind");
   return fmt::format("{}: its {} minus the baseline's is {} ({} {} to {}, over {}{}).", what,
-                     by_mse ? "MSE" : "Pearson", text(judged.value),
-                     run.evaluation->interval_words(), text(judged.low), text(judged.high),
-                     part.units > 0 ? with_commas(part.units) + " " : "", part.unit);
+                     metric.title, text(judged.value), interval_words(*run.evaluation),
+                     text(judged.low), text(judged.high),
+                     part.units > 0 ? with_commas(part.units) + " " : "", part.unit_words());
 }
 
-std::string verdict(const Run& run, const PartEvaluation& part, const LabelEvaluation& label) {
+std::string verdict(const RunContents& run, const PartEvaluation& part,
+                    const LabelEvaluation& label) {
   const std::string split = run.split();
+  const Metrics& model = label.model().metrics;
   std::string text = fmt::format(
       "On the {} part{} ({} measured samples), what the model predicts for '{}' correlates with "
       "what was measured at Pearson {}.",
       part.part, split.empty() ? "" : fmt::format(" of split '{}'", split),
-      with_commas(label.model.count), label.label,
-      with_interval(label.model.pearson, run.evaluation->interval_words()));
-  if (!std::isfinite(label.model.pearson.value))
+      with_commas(model.count), label.label,
+      with_interval(label.model().estimate(kPearson), interval_words(*run.evaluation)));
+  if (!std::isfinite(model.pearson))
     text = fmt::format(
         "On the {} part the correlation of what the model predicts for '{}' with what was measured "
         "is not defined (too few measured samples, or predictions that are all the same or not "
         "finite).",
         part.part, label.label);
-  const NamedMetrics* best = best_baseline(label);
+  const Scores* best = label.best_baseline();
   if (!best) return text + " No baselines were evaluated beside it.";
-  text += fmt::format(" The best simple baseline, {}, reaches {}.", best->name,
-                      with_interval(best->metrics.pearson, "interval"));
-  if (std::isfinite(label.model.pearson.value)) text += " " + comparison(run, part, *best);
-  if (label.model.count < kFew)
-    text += fmt::format(" {} samples are too few to say more.", label.model.count);
+  text += fmt::format(" The best simple baseline, {}, reaches {}.", best->predictor,
+                      with_interval(best->estimate(kPearson), "interval"));
+  if (std::isfinite(model.pearson)) text += " " + comparison(run, part, *best);
+  if (model.count < kFew) text += fmt::format(" {} samples are too few to say more.", model.count);
   return text;
 }
 
@@ -105,7 +106,7 @@ double seconds_between(const std::string& from, const std::string& to) {
   return std::isfinite(seconds) ? seconds : -1;
 }
 
-double median_rate(const Run& run) {
+double median_rate(const RunContents& run) {
   std::vector<double> rates;
   for (const auto& line : run.steps)
     if (std::isfinite(line.samples_per_s)) rates.push_back(line.samples_per_s);
@@ -114,37 +115,37 @@ double median_rate(const Run& run) {
 }
 
 std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& label) {
-  std::string out = card(correlation(label.model.pearson.value),
-                         fmt::format("Pearson, {}", part.part), interval_text(label.model.pearson));
-  if (const NamedMetrics* best = best_baseline(label))
-    out += card(correlation(best->metrics.pearson.value), "best baseline",
-                fmt::format("{}, {}", best->name, interval_text(best->metrics.pearson)));
-  return out + card(number(label.model.mse.value), fmt::format("MSE, {}", part.part),
-                    interval_text(label.model.mse));
+  const Scores& model = label.model();
+  std::string out = card(correlation(model.metrics.pearson), fmt::format("Pearson, {}", part.part),
+                         interval_text(model.estimate(kPearson)));
+  if (const Scores* best = label.best_baseline())
+    out += card(correlation(best->metrics.pearson), "best baseline",
+                fmt::format("{}, {}", best->predictor, interval_text(best->estimate(kPearson))));
+  return out + card(number(model.metrics.mse), fmt::format("MSE, {}", part.part),
+                    interval_text(model.estimate(kMse)));
 }
 
-std::string run_cards(const Run& run) {
+std::string run_cards(const RunContents& run) {
   std::string out;
-  if (run.parameters > 0) out += card(with_commas(run.parameters), "parameters");
+  if (run.info.parameters > 0) out += card(with_commas(run.info.parameters), "parameters");
   if (!run.epochs.empty() || !run.steps.empty()) {
-    const uint64_t step = std::max(run.steps.empty() ? 0 : run.steps.back().step,
-                                   run.epochs.empty() ? 0 : run.epochs.back().step);
     out += card(with_commas(run.epochs.size()), run.epochs.size() == 1 ? "epoch" : "epochs",
-                fmt::format("{} steps", with_commas(step)));
+                fmt::format("{} steps", with_commas(run.last_step())));
   }
   if (const double rate = median_rate(run); std::isfinite(rate))
-    out += card(format_rate(rate), "samples a second", run.device);
-  if (const double seconds = seconds_between(run.started, run.ended); seconds >= 0)
+    out += card(format_rate(rate), "samples a second", run.info.device);
+  if (const double seconds = seconds_between(run.info.started, run.info.ended); seconds >= 0)
     out += card(format_duration(seconds), "from start to end");
   return out;
 }
 
 Cell baseline_cell(const LabelEvaluation& label) {
-  const NamedMetrics* best = best_baseline(label);
+  const Scores* best = label.best_baseline();
   if (!best) return {"none", true};
-  return {fmt::format("{} <span class=\"pale\">{}<br>{}</span>",
-                      correlation(best->metrics.pearson.value), escape(best->name),
-                      best->lead ? "model " + escape(best->lead->model_is) : "not compared"),
+  return {fmt::format("{} <span class=\"pale\">{}<br>{}</span>", correlation(best->metrics.pearson),
+                      escape(best->predictor),
+                      best->difference ? fmt::format("model {}", name(standing(*best->difference)))
+                                       : "not compared"),
           true};
 }
 
@@ -152,16 +153,16 @@ std::string labels_table(const PartEvaluation& part) {
   std::vector<TableRow> rows;
   for (const auto& label : part.labels)
     rows.push_back({.cells = {text_cell(label.label),
-                              {estimate_html(label.model.pearson, true), true},
-                              {estimate_html(label.model.spearman, true), true},
-                              {estimate_html(label.model.mse, false), true},
+                              {score_html(label.model(), kPearson), true},
+                              {score_html(label.model(), kSpearman), true},
+                              {score_html(label.model(), kMse), true},
                               baseline_cell(label)}});
   return table({fmt::format("{} part", part.part), "Pearson", "Spearman", "mean squared error",
                 "best baseline, Pearson"},
                rows);
 }
 
-std::string one_run(const Run& run) {
+std::string one_run(const RunContents& run) {
   constexpr size_t kLabelsInWords = 3;
   std::string out = "<div class=\"cards\">\n";
   const PartEvaluation* part = run.main_part();
@@ -187,20 +188,20 @@ std::string swatch(int colour) {
       colour % kColours, colour / kColours % 3);
 }
 
-std::string status_html(const Run& run) {
+std::string status_html(const RunContents& run) {
   return run.is_finished() ? "finished"
-                           : fmt::format("<b class=\"warn\">{}</b>", escape(run.status));
+                           : fmt::format("<b class=\"warn\">{}</b>", escape(run.info.status));
 }
 
-std::string split_text(const Run& run) {
+std::string split_text(const RunContents& run) {
   return run.split() + (run.is_shuffled() ? ", shuffled graph" : "");
 }
 
-void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
+void add_run_rows(const RunContents& run, int colour, std::vector<TableRow>& rows) {
   const std::string name =
       fmt::format("<span class=\"whole\">{}<a href=\"#run{}\" title=\"{}\">{}</a></span>",
                   swatch(colour), colour, escape(run.name), escape(shortened(run.name, 36)));
-  const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.parameters);
+  const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.info.parameters);
   const PartEvaluation* part = run.main_part();
   if (!part || part->labels.empty()) {
     rows.push_back({.cells = {{name, false},
@@ -220,9 +221,9 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
                               {status_html(run), false},
                               text_cell(split_text(run)),
                               text_cell(fmt::format("{}: {}", part->part, label.label)),
-                              {estimate_html(label.model.pearson, true), true},
-                              {correlation(label.model.spearman.value), true},
-                              {number(label.model.mse.value), true},
+                              {score_html(label.model(), kPearson), true},
+                              {correlation(label.model().metrics.spearman), true},
+                              {number(label.model().metrics.mse), true},
                               baseline_cell(label),
                               epochs,
                               parameters}});
@@ -230,21 +231,18 @@ void add_run_rows(const Run& run, int colour, std::vector<TableRow>& rows) {
 }
 
 // A row a run, and below it the best baseline of that run: runs of different splits have others.
-void add_forest_rows(const Run& run, int colour, std::vector<ForestRow>& rows) {
+void add_forest_rows(const RunContents& run, int colour, std::vector<ForestRow>& rows) {
   const PartEvaluation* part = run.main_part();
   if (!part) return;
   for (const auto& label : part->labels) {
     const std::string of_label = part->labels.size() > 1 ? ", " + label.label : "";
-    const auto estimates = [](const Metrics& metrics) {
-      return std::vector<Estimate>{metrics.pearson, metrics.spearman, metrics.mse};
-    };
-    rows.push_back({run.name + of_label, estimates(label.model), colour, true});
-    if (const NamedMetrics* best = best_baseline(label))
-      rows.push_back({"best baseline: " + best->name, estimates(best->metrics), colour, false});
+    rows.push_back({run.name + of_label, estimates_of(label.model()), colour, true});
+    if (const Scores* best = label.best_baseline())
+      rows.push_back({"best baseline: " + best->predictor, estimates_of(*best), colour, false});
   }
 }
 
-std::string several_runs(std::span<const Run> runs) {
+std::string several_runs(std::span<const RunContents> runs) {
   std::vector<TableRow> rows;
   std::vector<ForestRow> forest;
   for (size_t r = 0; r < runs.size(); ++r) {
@@ -255,8 +253,7 @@ std::string several_runs(std::span<const Run> runs) {
                            "best baseline", "epochs", "parameters"},
                           rows);
   if (!forest.empty())
-    out += figure("Runs and their best baselines",
-                  forest_plot({{"Pearson", "Spearman", "mean squared error"}, forest, false}),
+    out += figure("Runs and their best baselines", forest_plot({metric_panels(), forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
                   "Lines are bootstrap intervals over what each run's split held out; whether a "
                   "model is ahead is told by paired differences, which the table has.");
@@ -269,51 +266,61 @@ std::string banner(const char* kind, const std::string& text) {
 
 }  // namespace
 
-const NamedMetrics* best_baseline(const LabelEvaluation& label) {
-  const NamedMetrics* best = nullptr;
-  for (const auto& baseline : label.baselines) {
-    const double value = baseline.metrics.pearson.value;
-    if (std::isfinite(value) && (!best || value > best->metrics.pearson.value)) best = &baseline;
-  }
-  return best;
+std::string metric_text(const MetricField& metric, double value) {
+  return &metric == &kMse ? number(value) : correlation(value);
 }
 
-std::string estimate_html(const Estimate& estimate, bool is_correlation) {
-  const auto text = [&](double value) {
-    return is_correlation ? correlation(value) : number(value);
-  };
-  if (!std::isfinite(estimate.value)) return "<span class=\"pale\">not defined</span>";
-  if (!std::isfinite(estimate.low) || !std::isfinite(estimate.high)) return text(estimate.value);
-  return fmt::format("{} <span class=\"pale\">[{}, {}]</span>", text(estimate.value),
-                     text(estimate.low), text(estimate.high));
+std::string score_html(const Scores& scores, const MetricField& metric) {
+  const auto [value, low, high] = scores.estimate(metric);
+  if (!std::isfinite(value)) return "<span class=\"pale\">not defined</span>";
+  if (!std::isfinite(low) || !std::isfinite(high)) return metric_text(metric, value);
+  return fmt::format("{} <span class=\"pale\">[{}, {}]</span>", metric_text(metric, value),
+                     metric_text(metric, low), metric_text(metric, high));
 }
 
-std::string banners(const Run& run, bool with_name) {
+std::vector<Estimate> estimates_of(const Scores& scores) {
+  std::vector<Estimate> estimates;
+  for (const MetricField& metric : kMetrics) estimates.push_back(scores.estimate(metric));
+  return estimates;
+}
+
+const std::vector<std::string>& metric_panels() {
+  static const std::vector<std::string> panels = {"Pearson", "Spearman", "mean squared error"};
+  return panels;
+}
+
+std::string interval_words(const Evaluation& evaluation) {
+  return std::isfinite(evaluation.level)
+             ? fmt::format("{:.4g}% bootstrap interval", 100 * evaluation.level)
+             : "bootstrap interval";
+}
+
+std::string banners(const RunContents& run, bool with_name) {
   const std::string who = with_name ? fmt::format("Run '{}'", run.name) : "This run";
-  const std::string message = run.message.empty() ? "" : " It said: " + run.message;
+  const std::string message = run.info.message.empty() ? "" : " It said: " + run.info.message;
   std::string reached;
   if (!run.steps.empty())
     reached = fmt::format(" at step {} of epoch {}", with_commas(run.steps.back().step),
                           run.steps.back().epoch + 1);
   std::string out;
-  if (run.status == "stopped")
+  if (run.info.status == "stopped")
     out += banner("warn", fmt::format("{} was stopped{}. What follows is what there was by then; "
                                       "`--resume` goes on from there.{}",
                                       who, reached, message));
-  else if (run.status == "running")
+  else if (run.info.status == "running")
     out += banner("warn", fmt::format("{} had not ended when this report was made: it was still "
                                       "running{}, or it was killed.{}",
                                       who, reached, message));
-  else if (run.status == "failed")
+  else if (run.info.status == "failed")
     out += banner("bad", fmt::format("{} failed{}.{}", who, reached, message));
   else if (!run.is_finished())
-    out += banner("warn", fmt::format("{} has status '{}'.{}", who, run.status, message));
+    out += banner("warn", fmt::format("{} has status '{}'.{}", who, run.info.status, message));
   for (const auto& note : run.notes)
     out += banner("quiet", with_name ? fmt::format("Run '{}': {}", run.name, note) : note);
   return out;
 }
 
-std::string summary_section(std::span<const Run> runs) {
+std::string summary_section(std::span<const RunContents> runs) {
   return runs.size() == 1 ? one_run(runs[0]) : several_runs(runs);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLogFrom = 30;  // a range beyond this ratio is drawn on a logarithmic axis
 
-Series step_series(const Run& run, const std::string& name, int colour,
+Series step_series(const RunContents& run, const std::string& name, int colour,
                    const std::function<double(const StepLine&)>& value) {
   Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
   for (const auto& line : run.steps) {
@@ -25,7 +25,7 @@ Series step_series(const Run& run, const std::string& name, int colour,
   return thinned(series);
 }
 
-Series epoch_loss_series(const Run& run, const std::string& name, int colour) {
+Series epoch_loss_series(const RunContents& run, const std::string& name, int colour) {
   Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
   for (const auto& line : run.epochs) {
     series.x.push_back(double(line.step));
@@ -34,28 +34,28 @@ Series epoch_loss_series(const Run& run, const std::string& name, int colour) {
   return thinned(series);
 }
 
-using Metric = Estimate Metrics::*;
+using Metric = double Metrics::*;
 
-Series validation_series(const Run& run, const std::string& label, Metric metric,
+Series validation_series(const RunContents& run, const std::string& label, Metric metric,
                          const std::string& name, int colour) {
   Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
   for (const auto& line : run.epochs)
     for (const auto& of_label : line.validation)
-      if (of_label.name == label) {
+      if (of_label.label == label) {
         series.x.push_back(double(line.epoch) + 1);
-        series.y.push_back((of_label.metrics.*metric).value);
+        series.y.push_back(of_label.metrics.*metric);
       }
   return thinned(series);
 }
 
 // The labels of all runs, as they come.
-std::vector<std::string> validation_labels(std::span<const Run> runs) {
+std::vector<std::string> validation_labels(std::span<const RunContents> runs) {
   std::vector<std::string> labels;
   for (const auto& run : runs)
     if (!run.epochs.empty())
       for (const auto& label : run.epochs.back().validation)
-        if (std::find(labels.begin(), labels.end(), label.name) == labels.end())
-          labels.push_back(label.name);
+        if (std::find(labels.begin(), labels.end(), label.label) == labels.end())
+          labels.push_back(label.label);
   return labels;
 }
 
@@ -87,7 +87,7 @@ std::string curve(const std::string& title, const std::string& x_label, const st
                     (series.size() > 1 ? legend(entries) : ""));
 }
 
-std::string loss_curve(std::span<const Run> runs) {
+std::string loss_curve(std::span<const RunContents> runs) {
   std::vector<Series> series;
   const auto loss = [](const StepLine& line) { return line.loss; };
   if (runs.size() == 1) {
@@ -96,8 +96,8 @@ std::string loss_curve(std::span<const Run> runs) {
     return curve("Training loss", "step", "loss", series, true);
   }
   // The noise of steps would hide one run behind another: means of epochs where all have some.
-  const bool by_epoch =
-      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.epochs.size() >= 3; });
+  const bool by_epoch = std::all_of(runs.begin(), runs.end(),
+                                    [](const RunContents& run) { return run.epochs.size() >= 3; });
   for (size_t r = 0; r < runs.size(); ++r)
     series.push_back(by_epoch ? epoch_loss_series(runs[r], runs[r].name, int(r))
                               : step_series(runs[r], runs[r].name, int(r), loss));
@@ -105,7 +105,7 @@ std::string loss_curve(std::span<const Run> runs) {
                "step", "loss", series, true);
 }
 
-std::string lr_curve(std::span<const Run> runs) {
+std::string lr_curve(std::span<const RunContents> runs) {
   std::vector<Series> series;
   for (size_t r = 0; r < runs.size(); ++r)
     series.push_back(step_series(runs[r], runs.size() == 1 ? "learning rate" : runs[r].name, int(r),
@@ -114,8 +114,8 @@ std::string lr_curve(std::span<const Run> runs) {
 }
 
 // One run: its labels in one plot. Several: a plot a label.
-void add_validation_curves(std::span<const Run> runs, const std::string& name, Metric metric,
-                           std::vector<std::string>& plots) {
+void add_validation_curves(std::span<const RunContents> runs, const std::string& name,
+                           Metric metric, std::vector<std::string>& plots) {
   const auto labels = validation_labels(runs);
   const auto add = [&](const std::string& title, const std::vector<Series>& series) {
     plots.push_back(curve(title, "epochs done", name, series, true));
@@ -138,7 +138,7 @@ void add_validation_curves(std::span<const Run> runs, const std::string& name, M
 }
 
 // The epoch with the highest validation Pearson, which a checkpoint keeps.
-std::string best_epoch_text(const Run& run) {
+std::string best_epoch_text(const RunContents& run) {
   std::string text;
   for (const auto& label : validation_labels({&run, 1})) {
     const Series series = validation_series(run, label, &Metrics::pearson, label, 0);
@@ -157,7 +157,7 @@ std::string best_epoch_text(const Run& run) {
 
 }  // namespace
 
-std::string training_section(std::span<const Run> runs) {
+std::string training_section(std::span<const RunContents> runs) {
   std::vector<std::string> plots = {loss_curve(runs), lr_curve(runs)};
   add_validation_curves(runs, "Pearson", &Metrics::pearson, plots);
   add_validation_curves(runs, "MSE", &Metrics::mse, plots);

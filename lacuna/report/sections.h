@@ -7,37 +7,43 @@
 #include <string>
 #include <vector>
 
-#include "lacuna/report/run_files.h"
 #include "lacuna/report/run_screen.h"
+#include "lacuna/run/run_contents.h"
 
 namespace lacuna::report {
 
 // What must be known before anything else: the run was stopped, failed, still runs, or has files
 // that a crash tore. Empty for most runs. with_name: the words start with the run's name.
-std::string banners(const Run& run, bool with_name);
+std::string banners(const RunContents& run, bool with_name);
 
 // One run: key figures and what they mean. Several: a table, and the runs in one forest plot.
-std::string summary_section(std::span<const Run> runs);
+std::string summary_section(std::span<const RunContents> runs);
 // What was trained on what: the screens of these runs, each once. screens: [runs].
-std::string data_section(const std::vector<Run>& runs, const std::vector<RunScreen>& screens);
+std::string data_section(const std::vector<RunContents>& runs,
+                         const std::vector<RunScreen>& screens);
 // Curves; several runs are laid over each other.
-std::string training_section(std::span<const Run> runs);
+std::string training_section(std::span<const RunContents> runs);
 
-std::string baselines_section(const Run& run);
-std::string predictions_section(const Run& run);
-std::string errors_section(const Run& run, const RunScreen& screen);
-std::string profile_section(const Run& run);
-std::string ladder_section(const Run& run);
+std::string baselines_section(const RunContents& run);
+std::string predictions_section(const RunContents& run);
+std::string errors_section(const RunContents& run, const RunScreen& screen);
+std::string profile_section(const RunContents& run);
+std::string ladder_section(const RunContents& run);
 // The rungs and peers of a ladder as an SVG file of its own, with what was measured where under it.
 // Throws Error where there are none.
 std::string ladder_picture(const Ladder& ladder);
-std::string config_section(const Run& run);
+std::string config_section(const RunContents& run);
 
 // ---- used by several sections
 
-// The baseline with the highest Pearson correlation, or null where none has one.
-const NamedMetrics* best_baseline(const LabelEvaluation& label);
-// "0.412 [0.390, 0.433]", the interval set paler; correlations with three decimals.
-std::string estimate_html(const Estimate& estimate, bool is_correlation);
+// Correlations with three decimals, a mean squared error with as many digits as it needs.
+std::string metric_text(const MetricField& metric, double value);
+// "0.412 [0.390, 0.433]", the interval set paler.
+std::string score_html(const Scores& scores, const MetricField& metric);
+// Of Pearson, Spearman and MSE, for a forest plot with these panels.
+std::vector<Estimate> estimates_of(const Scores& scores);
+const std::vector<std::string>& metric_panels();
+// "95% bootstrap interval"
+std::string interval_words(const Evaluation& evaluation);
 
 }  // namespace lacuna::report

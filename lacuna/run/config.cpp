@@ -1,5 +1,7 @@
 #include "lacuna/run/config.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -160,6 +162,25 @@ std::string model_named(const std::vector<std::string>& settings) {
   return name;
 }
 
+std::string text_of(const YAML::Node& node) {
+  if (node.IsNull() || node.IsScalar()) return node.Scalar();
+  if (!node.IsSequence()) return YAML::Dump(node);
+  std::vector<std::string> items;
+  for (const YAML::Node& item : node) items.push_back(text_of(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+void flatten(const YAML::Node& node, const std::string& where,
+             std::map<std::string, std::string>& out) {
+  for (const auto& entry : node) {
+    const std::string key = where + text_of(entry.first);
+    if (entry.second.IsMap())
+      flatten(entry.second, key + ".", out);
+    else
+      out[key] = text_of(entry.second);
+  }
+}
+
 bool is_model(const std::string& name) {
   const std::vector<std::string> names = model_names();
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -200,6 +221,16 @@ void make_paths_absolute(Config& config) {
     *path = fs::absolute(*path);
     config.resolved[key] = path->string();
   }
+}
+
+std::map<std::string, std::string> settings_of(const YAML::Node& tree) {
+  std::map<std::string, std::string> settings;
+  if (tree.IsMap()) flatten(tree, "", settings);
+  return settings;
+}
+
+std::map<std::string, std::string> settings_of(const std::string& yaml, const std::string& where) {
+  return settings_of(load_yaml(yaml, where));
 }
 
 std::string to_yaml(const Config& config) {

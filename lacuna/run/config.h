@@ -9,6 +9,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,11 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
 // Of the screen and the store, so that the config means the same in every directory.
 void make_paths_absolute(Config& config);
 std::string to_yaml(const Config& config);
+// All settings of a YAML text by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]".
+// They may be of a model or a version that this program does not know. Throws Error for text that
+// is not YAML; `where` names it.
+std::map<std::string, std::string> settings_of(const std::string& yaml, const std::string& where);
+std::map<std::string, std::string> settings_of(const YAML::Node& tree);
 const char* default_config();  // YAML text, with a comment where a key needs one
 
 }  // namespace lacuna

@@ -230,5 +230,39 @@ TEST(Config, AFileThatIsNotYamlIsNamedWithItsLine) {
   EXPECT_ERROR(read_config(temporary / "none.yaml", {}), "none.yaml");
 }
 
+// Of any model and version, with no model known.
+TEST(Config, SettingsByTheirFullNames) {
+  constexpr const char* kText = R"(screen: /data/a
+split: random
+labels:
+  - fitness
+  - "a b"
+store: ""
+model:
+  name: of another program
+  width: 64  # a comment
+train:
+  lr: 1e-3
+  batch: 28
+  nothing:
+evaluate:
+  parts: [validation, test]
+)";
+  const std::map<std::string, std::string> expected = {{"screen", "/data/a"},
+                                                       {"split", "random"},
+                                                       {"labels", "[fitness, a b]"},
+                                                       {"store", ""},
+                                                       {"model.name", "of another program"},
+                                                       {"model.width", "64"},
+                                                       {"train.lr", "1e-3"},
+                                                       {"train.batch", "28"},
+                                                       {"train.nothing", ""},
+                                                       {"evaluate.parts", "[validation, test]"}};
+  EXPECT_EQ(settings_of(kText, ""), expected);
+  EXPECT_TRUE(settings_of("", "").empty());
+  EXPECT_EQ(settings_of("a: [{b: c}, [d]]\n? [e, f]\n: g\n", "").size(), 2u);
+  EXPECT_ERROR(settings_of("a: [", "config.yaml"), "config.yaml: line 1");
+}
+
 }  // namespace
 }  // namespace lacuna

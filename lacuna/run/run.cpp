@@ -6,19 +6,16 @@
 
 #include <cerrno>
 #include <fstream>
-#include <optional>
-#include <sstream>
-#include <utility>
-#include <vector>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/seal.h"
+#include "lacuna/run/json_file.h"
+#include "lacuna/run/metrics_log.h"
 
 namespace lacuna {
 namespace {
 
 constexpr const char* kFormat = "lacuna.run";
-constexpr int kVersion = 1;
 
 // What may lie in a directory whose run was killed before it had a run.json.
 bool is_left_over(const fs::path& entry) {
@@ -41,57 +38,6 @@ std::shared_ptr<void> lock_run(const fs::path& path) {
 }
 
 fs::path metrics_of(const fs::path& run) { return run / "metrics.jsonl"; }
-
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::vector<std::string> lines;
-  if (!fs::exists(file)) return lines;
-  std::istringstream in(read_text(file));
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// What a line logs; nothing for one that is damaged.
-std::optional<Json> entry_of(const std::string& line) {
-  if (seal_of_json_line(line) == Seal::broken) return {};
-  try {
-    const Json entry = parse_json(line, "");
-    return entry.is_object() ? std::optional(entry) : std::nullopt;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-// Names the last line, as run.json keeps it; null where nothing was logged.
-Json end_of_metrics(const fs::path& run) {
-  const std::vector<std::string> lines = lines_of(metrics_of(run));
-  return lines.empty() ? Json() : Json(hex(hash64(lines.back())));
-}
-
-// The entries of all lines but a torn last one. Throws Error for any other damaged line.
-std::vector<std::pair<std::string, Json>> whole_lines(const fs::path& run) {
-  const fs::path file = metrics_of(run);
-  const std::vector<std::string> lines = lines_of(file);
-  std::vector<std::pair<std::string, Json>> whole;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    if (const auto entry = entry_of(lines[i]))
-      whole.emplace_back(lines[i], *entry);
-    else if (i + 1 < lines.size())
-      throw Error("line {} of {} is damaged; restore the file, or delete that line to go on", i + 1,
-                  file.string());
-  }
-  return whole;
-}
-
-void check_metrics(const fs::path& run, const Json& info) {
-  whole_lines(run);
-  const fs::path file = metrics_of(run);
-  const Json end = info.value("metrics_end", Json());
-  if (!end.is_null() && fs::exists(file) && end != end_of_metrics(run))
-    throw Error(
-        "{} is damaged: its last line is not the one that run.json names; restore it, or delete it "
-        "to go on without what was logged",
-        file.string());
-}
 
 }  // namespace
 
@@ -120,7 +66,7 @@ Run Run::create(const fs::path& path, const std::string& config) {
   check_free(path);  // nobody was quicker
   write_text_atomically(run.config(), sealed_yaml(config));
   write_sealed_json(path / "run.json",
-                    {{"format", kFormat}, {"version", kVersion}, {"status", "running"}});
+                    {{"format", kFormat}, {"version", 1}, {"status", "running"}});
   return run;
 }
 
@@ -128,22 +74,37 @@ Run Run::open(const fs::path& path) {
   if (!fs::exists(path / "run.json"))
     throw Error("{} is not a run (it has no run.json); `lacuna train CONFIG --out {}` makes one",
                 path.string(), path.string());
-  const Run run(path);
-  const Json info = run.info();
-  const auto has = [&](const char* member, const Json& value) {
-    return info.contains(member) && info.at(member) == value;
-  };
-  if (!has("format", kFormat) || !has("version", kVersion))
-    throw Error("{}: run.json is not of format {} version {}; was it made by another version?",
-                path.string(), kFormat, kVersion);
-  return run;
+  read_run_info(path);
+  return Run(path);
 }
 
 Run Run::resume(const fs::path& path) {
   Run run = open(path);
   run.lock_ = lock_run(path);
-  check_metrics(path, run.info());
+  read_log(metrics_of(path), read_run_info(path).metrics_end, [](auto, auto&) {});
   return run;
+}
+
+RunInfo read_run_info(const fs::path& run) {
+  return read_json_file(run / "run.json", kFormat, "train again", [](const SealedJson& sealed) {
+    const Json& json = sealed.json;
+    const Json screen = json.value("screen", Json::object());
+    return RunInfo{.status = json.at("status").get<std::string>(),
+                   .message = text_of(json, "message"),
+                   .command = text_of(json, "command"),
+                   .lacuna_version = text_of(json, "lacuna"),
+                   .torch_version = text_of(json, "torch"),
+                   .device = text_of(json, "device"),
+                   .started = text_of(json, "started"),
+                   .ended = text_of(json, "ended"),
+                   .metrics_end = text_of(json, "metrics_end"),
+                   .parameters = count_of(json, "parameters"),
+                   .screen = screen_path_of(json),
+                   .fingerprint = screen_fingerprint_of(json),
+                   .samples = count_of(screen, "samples"),
+                   .genes = count_of(screen, "genes"),
+                   .edges = count_of(screen, "edges")};
+  });
 }
 
 fs::path Run::checkpoint(std::string_view name) const {
@@ -160,8 +121,10 @@ Json Run::info() const {
 void Run::update(const Json& members) const {
   Json info = this->info();
   info.update(members);
-  if (members.contains("status"))
-    info["metrics_end"] = members["status"] == "running" ? Json() : end_of_metrics(path_);
+  if (members.contains("status")) {
+    const std::string end = end_of_log(metrics_of(path_));
+    info["metrics_end"] = members["status"] == "running" || end.empty() ? Json() : Json(end);
+  }
   write_sealed_json(path_ / "run.json", info);
 }
 
@@ -176,11 +139,11 @@ void Run::cut_metrics(uint64_t step, uint64_t epochs) const {
   const fs::path file = metrics_of(path_);
   if (!fs::exists(file)) return;
   std::string kept;
-  for (const auto& [line, entry] : whole_lines(path_)) {
-    if (entry.value("step", uint64_t(0)) > step) continue;
-    if (entry.value("kind", "") == "epoch" && entry.value("epoch", uint64_t(0)) >= epochs) continue;
-    kept += line + '\n';
-  }
+  read_log(file, "", [&](std::string_view text, const Json& line) {
+    if (line.at("step").get<uint64_t>() > step) return;
+    if (line.at("kind") == "epoch" && line.value("epoch", uint64_t(0)) >= epochs) return;
+    kept += std::string(text) + '\n';
+  });
   write_text_atomically(file, kept);
 }
 

@@ -8,10 +8,8 @@
 //
 //   lock              held by the process that trains, so that no two train one run
 //
-// Every file but metrics.jsonl is replaced whole, and carries a checksum (core/seal.h); in
-// metrics.jsonl each line does, and run.json of a run that has ended names the last one
-// (`metrics_end`, XXH3 of that line), so that lines lost at the end are missed. A line may be torn
-// by a crash; resuming cuts it, and all lines behind the checkpoint, away.
+// Every file but metrics.jsonl (metrics_log.h) is replaced whole, and carries a checksum
+// (core/seal.h). run_contents.h reads all of them.
 #pragma once
 
 #include <memory>
@@ -19,8 +17,22 @@
 #include <string_view>
 
 #include "lacuna/store/directory.h"
+#include "lacuna/store/fingerprint.h"
 
 namespace lacuna {
+
+// What run.json says; empty or 0: not said.
+struct RunInfo {
+  std::string status;  // running, finished, stopped, failed
+  std::string message, command, lacuna_version, torch_version, device, started, ended;
+  std::string metrics_end;  // of a run that has ended: names the last line of metrics.jsonl
+  uint64_t parameters = 0;
+  std::string screen;       // its path
+  Fingerprint fingerprint;  // of genes, edges and features of the screen
+  uint64_t samples = 0, genes = 0, edges = 0;
+};
+// Throws Error that names run.json where it is damaged, or of another format.
+RunInfo read_run_info(const fs::path& run);
 
 class Run {
  public:
@@ -40,10 +52,10 @@ class Run {
   fs::path checkpoint(std::string_view name) const;  // last, best_pearson, best_mse
   bool has_checkpoint(std::string_view name) const { return fs::exists(checkpoint(name)); }
 
-  // The contents of run.json, and a change to them.
+  // The contents of run.json (RunInfo has their types), and a change to them.
   Json info() const;
   void update(const Json& members) const;
-  void add_metrics(const Json& line) const;
+  void add_metrics(const Json& line) const;  // to_json() of a StepLine or an EpochLine
   // Cuts metrics.jsonl back to the lines of steps up to `step`, and of the first `epochs` epochs'
   // ends. Throws Error that names a damaged line; a torn last one is cut away.
   void cut_metrics(uint64_t step, uint64_t epochs) const;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -22,24 +21,11 @@
 namespace lacuna {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // The spreads of kMetrics, in their order.
 constexpr std::array<Spread SummaryRow::*, 3> kSpreads = {&SummaryRow::pearson,
                                                           &SummaryRow::spearman, &SummaryRow::mse};
 constexpr std::array<Spread DifferenceSpread::*, 3> kDifferenceSpreads = {
     &DifferenceSpread::pearson, &DifferenceSpread::spearman, &DifferenceSpread::mse};
-
-Json read_run_json(const fs::path& run) {
-  const fs::path path = run / "run.json";
-  std::string damage = "it is no JSON object";
-  try {
-    if (const Json json = read_sealed_json(path).json; json.is_object()) return json;
-  } catch (const Error& error) {
-    damage = error.what();
-  }
-  throw Error("{}: damaged; delete {} to run it again ({})", path.string(), run.string(), damage);
-}
 
 // ---- the summary
 
@@ -303,16 +289,21 @@ std::string shown_part(const Comparison& comparison) {
 
 RunState state_of(const fs::path& run) {
   if (!fs::exists(run / "run.json")) return RunState::missing;
-  const Json json = read_run_json(run);
-  const bool finished = json.contains("status") && json["status"] == "finished";
-  return finished && fs::exists(run / "evaluation.json") ? RunState::finished : RunState::begun;
+  try {
+    const bool is_finished = read_run_info(run).status == "finished";
+    return is_finished && fs::exists(run / "evaluation.json") ? RunState::finished
+                                                              : RunState::begun;
+  } catch (const Error& error) {
+    throw Error("{}: damaged; delete {} to run it again ({})", (run / "run.json").string(),
+                run.string(), error.what());
+  }
 }
 
 Spread spread_of(const std::vector<double>& values) {
   std::vector<double> defined;
   for (double value : values)
     if (!std::isnan(value)) defined.push_back(value);
-  if (defined.empty()) return {0, kNan, kNan, kNan, kNan};
+  if (defined.empty()) return {0, kNotDefined, kNotDefined, kNotDefined, kNotDefined};
   const auto [min, max] = std::minmax_element(defined.begin(), defined.end());
   const double n = double(defined.size());
   // Equal values give exactly themselves and sd 0.
@@ -321,7 +312,7 @@ Spread spread_of(const std::vector<double>& values) {
   mean += *min;
   double squares = 0;
   for (double value : defined) squares += (value - mean) * (value - mean);
-  return {defined.size(), mean, n > 1 ? std::sqrt(squares / (n - 1)) : kNan, *min, *max};
+  return {defined.size(), mean, n > 1 ? std::sqrt(squares / (n - 1)) : kNotDefined, *min, *max};
 }
 
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,

@@ -26,7 +26,8 @@ using testing::HasSubstr;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void write_status(const fs::path& run, const std::string& status) {
-  write_file(run / "run.json", Json({{"format", "lacuna.run"}, {"status", status}}).dump());
+  write_file(run / "run.json",
+             Json({{"format", "lacuna.run"}, {"version", 1}, {"status", status}}).dump());
 }
 
 // Scores that follow from the settings alone, for two parts; no bootstrap.

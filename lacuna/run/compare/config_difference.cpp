@@ -11,41 +11,22 @@ namespace {
 
 using Flat = std::map<std::string, std::string>;
 
-std::string text_of(const YAML::Node& node) {
-  if (!node.IsSequence()) return node.IsNull() ? "" : node.as<std::string>();
-  std::vector<std::string> items;
-  for (const YAML::Node& item : node) items.push_back(text_of(item));
-  return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
-void flatten(const YAML::Node& node, const std::string& where, Flat& out) {
-  for (const auto& entry : node) {
-    const std::string key = where + entry.first.as<std::string>();
-    if (entry.second.IsMap())
-      flatten(entry.second, key + ".", out);
-    else
-      out[key] = text_of(entry.second);
-  }
-}
-
-bool is_same(const std::string& key, const std::string& run, const std::string& asked) {
-  if (run == asked) return true;
-  if (key == "screen" || key == "store")
-    return !run.empty() && !asked.empty() &&
-           fs::weakly_canonical(fs::absolute(run)) == fs::weakly_canonical(fs::absolute(asked));
-  double a = 0, b = 0;
-  return YAML::convert<double>::decode(YAML::Node(run), a) &&
-         YAML::convert<double>::decode(YAML::Node(asked), b) && a == b;
-}
-
 }  // namespace
+
+bool is_same_setting(const std::string& key, const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (key == "screen" || key == "store")
+    return !a.empty() && !b.empty() &&
+           fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
+  double x = 0, y = 0;
+  return YAML::convert<double>::decode(YAML::Node(a), x) &&
+         YAML::convert<double>::decode(YAML::Node(b), y) && x == y;
+}
 
 Flat all_settings(const Config& config) {
   const YAML::Node tree = YAML::Clone(config.resolved);
   complete_model(tree["model"]);
-  Flat settings;
-  flatten(tree, "", settings);
-  return settings;
+  return settings_of(tree);
 }
 
 std::string config_difference(const Config& run, const Config& asked) {
@@ -66,7 +47,8 @@ std::string settings_difference(const Flat& there, const Flat& here) {
   for (const Flat* settings : {&there, &here})
     for (const auto& [key, value] : *settings) keys.insert(key);
   for (const std::string& key : keys)
-    if (!there.contains(key) || !here.contains(key) || !is_same(key, there.at(key), here.at(key)))
+    if (!there.contains(key) || !here.contains(key) ||
+        !is_same_setting(key, there.at(key), here.at(key)))
       return fmt::format("its {} is {}, here {}", key, shown(there, key), shown(here, key));
   return "";
 }

@@ -8,12 +8,14 @@
 
 namespace lacuna {
 
+// Whether two values of a setting mean the same. Numbers are compared as such, paths as places.
+bool is_same_setting(const std::string& key, const std::string& a, const std::string& b);
 // The first setting (alphabetically) in which two of them differ, with both values: "its train.lr
-// is '1e-3', here '3e-4'"; empty where none does. Numbers are compared as such, paths as places.
+// is '1e-3', here '3e-4'"; empty where none does.
 std::string settings_difference(const std::map<std::string, std::string>& there,
                                 const std::map<std::string, std::string>& here);
-// All settings of a config by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]". What
-// the model's leave out is its default. Throws Error for an unknown model or key.
+// The settings of a config (settings_of() of config.h) and the defaults of those that its model has
+// and the config leaves out. Throws Error for an unknown model or key.
 std::map<std::string, std::string> all_settings(const Config& config);
 
 // The same between the config of a run and one that is asked for, but for `screen` and `store`,

@@ -109,6 +109,11 @@ MetricIntervals interval_of(std::span<const Metrics> draws, double level) {
   return intervals;
 }
 
+Estimate Difference::estimate(const MetricField& field) const {
+  const Interval& middle = interval.*field.interval;
+  return {value.*field.value, middle.low, middle.high};
+}
+
 Metrics minus(const Metrics& a, const Metrics& b) {
   return {a.count, a.pearson - b.pearson, a.spearman - b.spearman, a.mse - b.mse};
 }

@@ -53,6 +53,8 @@ struct Difference {
   Metrics value = {};
   MetricIntervals interval = {};
   uint64_t units = std::numeric_limits<uint64_t>::max();  // that were drawn; not said: many
+
+  Estimate estimate(const MetricField& field) const;
 };
 Metrics minus(const Metrics& a, const Metrics& b);  // count: of a
 Difference difference_of(const Metrics& a, const Metrics& b, std::span<const Metrics> a_draws,

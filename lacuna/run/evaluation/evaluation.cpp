@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -128,6 +129,33 @@ std::vector<float> measured_labels(const Samples& samples, std::span<const uint6
       measured.push_back(all[sample * samples.label_count() + label]);
     }
   return measured;
+}
+
+Estimate Scores::estimate(const MetricField& field) const {
+  const Interval interval =
+      intervals ? *intervals.*field.interval : Interval{kNotDefined, kNotDefined};
+  return {metrics.*field.value, interval.low, interval.high};
+}
+
+const Scores* LabelEvaluation::best_baseline() const {
+  const Scores* best = nullptr;
+  for (const Scores& baseline : baselines())
+    if (std::isfinite(baseline.metrics.pearson) &&
+        (!best || baseline.metrics.pearson > best->metrics.pearson))
+      best = &baseline;
+  return best;
+}
+
+const PartEvaluation* Evaluation::part(std::string_view name) const {
+  for (const PartEvaluation& part : parts)
+    if (part.part == name) return &part;
+  return nullptr;
+}
+
+const PartEvaluation* Evaluation::main_part() const {
+  for (const char* name : {"test", "validation"})
+    if (const PartEvaluation* found = part(name)) return found;
+  return parts.empty() ? nullptr : &parts[0];
 }
 
 std::string BaselinePredictions::label() const {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lacuna/run/evaluation/baselines.h"
@@ -45,6 +46,8 @@ struct PartPredictions {
   std::vector<float> measured;    // [S, L]
   std::vector<BaselinePredictions> baselines = {};
   std::optional<HeldOutUnits> units = {};  // what the bootstrap resamples; none: samples
+
+  uint64_t label_count() const { return samples.empty() ? 0 : predicted.size() / samples.size(); }
 };
 
 struct EvaluationInput {
@@ -82,12 +85,19 @@ struct Scores {
   // The model minus this baseline; none for the model, without draws, and in an evaluation of an
   // older version.
   std::optional<Difference> difference = {};
+
+  Estimate estimate(const MetricField& field) const;
 };
 
 struct LabelEvaluation {
   std::string label;
   std::vector<Scores> scores = {};  // the model first, then the baselines
   uint64_t units = 0;               // of the part's units, those in which it was measured
+
+  const Scores& model() const { return scores.at(0); }
+  std::span<const Scores> baselines() const { return std::span(scores).subspan(1); }
+  // The baseline with the highest Pearson correlation, or null where none has one.
+  const Scores* best_baseline() const;
 };
 
 // The metrics in every draw, so that evaluations can be compared draw by draw.
@@ -100,13 +110,15 @@ struct PartEvaluation {
   std::string part;
   uint64_t samples = 0;
   std::vector<LabelEvaluation> labels = {};
-  std::string unit =
-      {};                // what was resampled: "pairs"; empty: not said (an older version), samples
-  std::string why = {};  // why it is samples, where that is not what the split says
-  uint64_t units = 0;    // of them
+  // What was resampled: "pairs"; empty: samples, by an older version, which did not say.
+  std::string unit = {};
+  std::string why = {};     // why it is samples, where that is not what the split says
+  uint64_t units = 0;       // how many
   uint64_t units_hash = 0;  // two evaluations with the same one, the same samples and the same
                             // rounds have met the same draws
   PartDraws draws = {};     // not read back with the rest (evaluation_file.h)
+
+  const char* unit_words() const { return unit.empty() ? "samples" : unit.c_str(); }
 };
 
 struct Evaluation {
@@ -117,6 +129,11 @@ struct Evaluation {
   // Of one that was read: whether checksums say that it is as it was written, and its predictions.
   bool is_checked = false;
   FileSet files = {};
+  double level = kBootstrapLevel;  // of the intervals; NaN: not said
+
+  const PartEvaluation* part(std::string_view name) const;  // null where it was not evaluated
+  // The part that a reader looks at first: test, else validation, else whatever there is, or null.
+  const PartEvaluation* main_part() const;
 };
 
 // Throws Error when a part is given twice.

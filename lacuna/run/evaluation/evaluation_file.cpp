@@ -5,18 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
-#include "lacuna/core/seal.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/run/json_file.h"
 #include "lacuna/store/npy.h"
 
 namespace lacuna {
 namespace {
 
 constexpr const char* kFormat = "lacuna.evaluation";
-constexpr int kVersion = 1;
 constexpr const char* kFile = "evaluation.json";
 constexpr const char* kFolder = "predictions";
 
@@ -35,10 +36,9 @@ Json to_json(const Difference& difference) {
 }
 
 Json to_json(const Scores& scores) {
-  Json json;
+  Json json = Json::object();
   if (!scores.note.empty()) json["note"] = scores.note;
-  json["count"] = scores.metrics.count;
-  for (const auto& metric : kMetrics) json[metric.name] = scores.metrics.*metric.value;
+  json.update(to_json(scores.metrics));
   if (scores.intervals)
     for (const auto& metric : kMetrics)
       json["interval"][metric.name] = to_json(*scores.intervals.*metric.interval);
@@ -70,10 +70,10 @@ Json to_json(const Evaluation& evaluation) {
   Json parts = Json::object();
   for (const auto& part : evaluation.parts) parts[part.part] = to_json(part);
   Json json = {{"format", kFormat},
-               {"version", kVersion},
+               {"version", 1},
                {"split", evaluation.split},
                {"checkpoint", evaluation.checkpoint},
-               {"bootstrap", {{"rounds", evaluation.bootstrap}, {"level", kBootstrapLevel}}},
+               {"bootstrap", {{"rounds", evaluation.bootstrap}, {"level", evaluation.level}}},
                {"parts", parts}};
   if (!evaluation.notes.empty()) json["notes"] = evaluation.notes;
   return json;
@@ -81,11 +81,11 @@ Json to_json(const Evaluation& evaluation) {
 
 // ---- from JSON
 
-double number_from(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
+double number_from(const Json& json) { return json.is_null() ? kNotDefined : json.get<double>(); }
 
+// Two numbers; null, of an older version: not defined.
 Interval interval_from(const Json& json) {
+  if (json.is_null()) return {kNotDefined, kNotDefined};
   return {number_from(json.at(0)), number_from(json.at(1))};
 }
 
@@ -100,14 +100,12 @@ Difference difference_from(const Json& json) {
 }
 
 Scores scores_from(const std::string& predictor, const Json& json) {
-  Scores scores = {predictor, json.value("note", ""), {}, {}};
-  scores.metrics.count = json.at("count").get<uint64_t>();
-  for (const auto& metric : kMetrics)
-    scores.metrics.*metric.value = number_from(json.at(metric.name));
+  Scores scores = {predictor, text_of(json, "note"), metrics_from_json(json), {}};
   if (json.contains("interval")) {
     scores.intervals.emplace();
     for (const auto& metric : kMetrics)
-      *scores.intervals.*metric.interval = interval_from(json.at("interval").at(metric.name));
+      *scores.intervals.*metric.interval =
+          interval_from(json.at("interval").value(metric.name, Json()));
   }
   if (json.contains("difference")) {
     scores.difference = difference_from(json.at("difference"));
@@ -117,19 +115,20 @@ Scores scores_from(const std::string& predictor, const Json& json) {
 }
 
 PartEvaluation part_from(const std::string& name, const Json& json) {
-  PartEvaluation part = {name, json.at("samples").get<uint64_t>(), {}};
+  PartEvaluation part = {name, count_of(json, "samples"), {}};
   for (const auto& [label_name, label] : json.at("labels").items()) {
     LabelEvaluation scores = {label_name, {scores_from("model", label.at("model"))}};
-    for (const auto& [baseline, metrics] : label.at("baselines").items())
+    const Json baselines = label.value("baselines", Json::object());
+    for (const auto& [baseline, metrics] : baselines.items())
       scores.scores.push_back(scores_from(baseline, metrics));
-    scores.units = label.value("units", uint64_t(0));
+    scores.units = count_of(label, "units");
     part.labels.push_back(std::move(scores));
   }
   if (!json.contains("resampled")) return part;
   const Json& resampled = json.at("resampled");
   part.unit = resampled.at("unit").get<std::string>();
-  part.why = resampled.value("why", "");
-  part.units = resampled.at("count").get<uint64_t>();
+  part.why = text_of(resampled, "why");
+  part.units = count_of(resampled, "count");
   part.units_hash = hash_from_hex(resampled.at("xxh3").get<std::string>());
   part.draws.predictors = json.at("predictors").get<std::vector<std::string>>();
   for (LabelEvaluation& label : part.labels)
@@ -139,11 +138,12 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
 }
 
 Evaluation evaluation_from(const Json& json) {
-  Evaluation evaluation = {json.at("split").get<std::string>(),
-                           json.at("checkpoint").get<std::string>(),
-                           json.at("bootstrap").at("rounds").get<int>(),
-                           {},
-                           json.value("notes", std::vector<std::string>())};
+  Evaluation evaluation = {.split = text_of(json, "split"),
+                           .checkpoint = text_of(json, "checkpoint"),
+                           .notes = json.value("notes", std::vector<std::string>())};
+  const Json bootstrap = json.value("bootstrap", Json::object());
+  evaluation.bootstrap = int(std::min<uint64_t>(count_of(bootstrap, "rounds"), 1'000'000'000));
+  evaluation.level = number_of(bootstrap, "level");
   for (const auto& [name, part] : json.at("parts").items())
     evaluation.parts.push_back(part_from(name, part));
   return evaluation;
@@ -187,15 +187,61 @@ void add_part(FileSetWriter& writer, const EvaluationInput& input, const PartPre
                                                   uint64_t(input.bootstrap), labels, 3}));
 }
 
-// Checked. remedy: what to do where one is damaged.
-FileSet files_of(const fs::path& run, const Json& json, const std::string& remedy) {
+std::string again(const fs::path& run) {
+  return fmt::format("run `lacuna evaluate {}` again", shell_word(run.string()));
+}
+
+// Checked.
+FileSet files_of(const fs::path& run, const Json& json) {
   try {
     FileSet files = FileSet::from_index(run, json);
     files.check();
     return files;
   } catch (const Error& error) {
-    throw Error("{}; {}", error.what(), remedy);
+    throw Error("{}; {}", error.what(), again(run));
   }
+}
+
+std::string prediction_file(std::string_view part, const char* what) {
+  return fmt::format("{}/{}.{}.npy", kFolder, part, what);
+}
+
+std::vector<uint64_t> read_sample_numbers(const fs::path& file) {
+  const Array array = read_npy(file);
+  if (array.dtype() == DType::u64) {
+    const auto values = array.as<uint64_t>();
+    return {values.begin(), values.end()};
+  }
+  if (array.dtype() != DType::u32)
+    throw Error("{} has dtype {}, where numbers of samples are u32 or u64", file.string(),
+                name(array.dtype()));
+  const auto values = array.as<uint32_t>();
+  return {values.begin(), values.end()};
+}
+
+PartPredictions read_part(const fs::path& run, const FileSet& files, Part part) {
+  // With checksums the file that has them; an older version's as it stands.
+  const auto path = [&](const char* what) {
+    const std::string file = prediction_file(name(part), what);
+    return files.files().empty() ? run / file : files.find(file);
+  };
+  PartPredictions result = {part, read_sample_numbers(path("sample")), {}, {}};
+  const Array predicted = read_npy(path("predicted")), measured = read_npy(path("measured"));
+  const Shape& shape = predicted.shape();
+  if ((shape.size() != 1 && shape.size() != 2) || shape[0] != result.samples.size() ||
+      measured.shape() != shape || predicted.dtype() != DType::f32 ||
+      measured.dtype() != DType::f32)
+    throw Error(
+        "{}.*.npy do not belong together: predicted and measured must be f32 [samples, "
+        "labels] for the {} samples; {}",
+        (run / kFolder / name(part)).string(), result.samples.size(), again(run));
+  const auto copy = [](const Array& array) {
+    const auto values = array.as<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  result.predicted = copy(predicted);
+  result.measured = copy(measured);
+  return result;
 }
 
 // What an evaluation writes into predictions/, of this version or an older one.
@@ -221,26 +267,31 @@ void write_evaluation(const fs::path& run, const EvaluationInput& input,
 
 Evaluation read_evaluation(const fs::path& run) {
   const fs::path path = run / kFile;
-  const std::string again = fmt::format("run `lacuna evaluate {}` again", run.string());
   if (!fs::exists(path))
     throw Error("{}: the run has not been evaluated; run `lacuna evaluate {}`", run.string(),
-                run.string());
-  const SealedJson sealed = read_sealed_json(path);
-  try {
-    const Json& json = sealed.json;
-    if (json.at("format") != kFormat || json.at("version").get<int>() > kVersion)
-      throw Error("{}: made by another version; {}", path.string(), again);
-    Evaluation evaluation = evaluation_from(json);
-    evaluation.files = files_of(run, json, again);
-    evaluation.is_checked = sealed.is_checked && json.contains("files");
+                shell_word(run.string()));
+  return read_json_file(path, kFormat, again(run), [&](const SealedJson& sealed) {
+    Evaluation evaluation = evaluation_from(sealed.json);
+    evaluation.files = files_of(run, sealed.json);
+    evaluation.is_checked = sealed.is_checked && sealed.json.contains("files");
     return evaluation;
-  } catch (const Json::exception&) {
-    throw Error("{}: damaged; {}", path.string(), again);
+  });
+}
+
+std::vector<PartPredictions> read_predictions(const fs::path& run, const Evaluation& evaluation) {
+  std::vector<PartPredictions> all;
+  const FileSet& files = evaluation.files;
+  for (const Part part : {Part::test, Part::validation, Part::train, Part::unused}) {
+    const std::string file = prediction_file(name(part), "predicted");
+    const bool is_there =
+        files.files().empty() ? fs::exists(run / file) : files.listed(file) != nullptr;
+    if (is_there && evaluation.part(name(part))) all.push_back(read_part(run, files, part));
   }
+  return all;
 }
 
 PartDraws read_draws(const Evaluation& evaluation, const PartEvaluation& part) {
-  const std::string file = fmt::format("{}/{}.draws.npy", kFolder, part.part);
+  const std::string file = prediction_file(part.part, "draws");
   if (!evaluation.files.listed(file)) return {};
   const fs::path path = evaluation.files.find(file);
   const Array array = read_npy(path);

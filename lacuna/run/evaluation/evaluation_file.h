@@ -26,8 +26,12 @@ namespace lacuna {
 void write_evaluation(const fs::path& run, const EvaluationInput& input,
                       const Evaluation& evaluation);
 // Without draws. Throws Error when the run has none, or where it or one of the predictions is
-// damaged, which it names. One of an older version, without checksums, is not checked.
+// damaged, which it names. One of an older version, without checksums, is not checked. What it does
+// not say is NaN, 0 or empty.
 Evaluation read_evaluation(const fs::path& run);
+// Of the parts of an evaluation that was read from `run`, without baselines and units: test first,
+// then validation, then others. Throws Error where a part's files do not belong together.
+std::vector<PartPredictions> read_predictions(const fs::path& run, const Evaluation& evaluation);
 // Of a part of an evaluation that was read from `run`; empty where it has none.
 PartDraws read_draws(const Evaluation& evaluation, const PartEvaluation& part);
 

@@ -98,10 +98,10 @@ TEST(EvaluationFile, SaysWhatIsWrong) {
   for (const char* text : {"", "{}", "[]", "{\"format\": \"lacuna.evaluation\", \"version\": 1}",
                            "{\"format\": 3, \"version\": \"x\"}"}) {
     write_file(run / "evaluation.json", text);
-    EXPECT_ERROR(read_evaluation(run.path()), "evaluation.json: ");
+    EXPECT_ERROR(read_evaluation(run.path()), "evaluation.json is damaged: ");
   }
   write_file(run / "evaluation.json", "{\"format\": \"lacuna.evaluation\", \"version\": 2}");
-  EXPECT_ERROR(read_evaluation(run.path()), "made by another version");
+  EXPECT_ERROR(read_evaluation(run.path()), "newer Lacuna");
 }
 
 // The model's MSE on the test part by evaluation.json, which must be that of the predictions.

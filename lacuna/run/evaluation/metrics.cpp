@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/run/json_file.h"
 
 namespace lacuna {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Pearson of pairs of which pair i is there weights[i] times.
 double weighted_pearson(std::span<const double> a, std::span<const double> b,
@@ -22,7 +20,7 @@ double weighted_pearson(std::span<const double> a, std::span<const double> b,
     sum_a += weights[i] * a[i];
     sum_b += weights[i] * b[i];
   }
-  if (n < 2) return kNan;
+  if (n < 2) return kNotDefined;
   const double mean_a = sum_a / n, mean_b = sum_b / n;
   double aa = 0, bb = 0, ab = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -31,7 +29,7 @@ double weighted_pearson(std::span<const double> a, std::span<const double> b,
     bb += weights[i] * db * db;
     ab += weights[i] * da * db;
   }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa) / std::sqrt(bb) : kNan;
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa) / std::sqrt(bb) : kNotDefined;
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ Metrics weighted_metrics(const RankedValues& predicted, const RankedValues& meas
                          std::span<const double> measured_ranks, std::span<const double> weights) {
   const std::vector<double>&a = predicted.values(), &b = measured.values();
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  Metrics metrics = {uint64_t(total), kNan, kNan, kNan};
+  Metrics metrics = {uint64_t(total), kNotDefined, kNotDefined, kNotDefined};
   if (predicted.has_nan() || total == 0) return metrics;
   double squares = 0;
   for (size_t i = 0; i < a.size(); ++i) squares += weights[i] * (a[i] - b[i]) * (a[i] - b[i]);
@@ -73,6 +71,19 @@ Metrics weighted_metrics(const RankedValues& predicted, const RankedValues& meas
   std::vector<double> predicted_ranks(a.size());
   predicted.rank(weights, predicted_ranks);
   metrics.spearman = weighted_pearson(predicted_ranks, measured_ranks, weights);
+  return metrics;
+}
+
+Json to_json(const Metrics& metrics) {
+  Json json = {{"count", metrics.count}};
+  for (const auto& metric : kMetrics) json[metric.name] = metrics.*metric.value;
+  return json;
+}
+
+Metrics metrics_from_json(const Json& json) {
+  Metrics metrics;
+  metrics.count = count_of(json, "count");
+  for (const auto& metric : kMetrics) metrics.*metric.value = number_of(json, metric.name);
   return metrics;
 }
 

@@ -8,10 +8,15 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include "lacuna/core/text/json.h"
+
 namespace lacuna {
+
+inline constexpr double kNotDefined = std::numeric_limits<double>::quiet_NaN();
 
 struct Metrics {
   uint64_t count = 0;  // pairs
@@ -28,6 +33,11 @@ struct MetricIntervals {
   Interval pearson, spearman, mse;
 };
 
+// One metric with its interval; what is not defined is NaN.
+struct Estimate {
+  double value = kNotDefined, low = kNotDefined, high = kNotDefined;
+};
+
 // The three of them, for loops.
 struct MetricField {
   const char* name;   // in JSON
@@ -39,6 +49,13 @@ inline constexpr std::array<MetricField, 3> kMetrics = {
     {{"pearson", "Pearson", &Metrics::pearson, &MetricIntervals::pearson},
      {"spearman", "Spearman", &Metrics::spearman, &MetricIntervals::spearman},
      {"mse", "MSE", &Metrics::mse, &MetricIntervals::mse}}};
+inline constexpr const MetricField& kPearson = kMetrics[0];
+inline constexpr const MetricField& kSpearman = kMetrics[1];
+inline constexpr const MetricField& kMse = kMetrics[2];
+
+// {"count", "pearson", "spearman", "mse"}: what is not defined is null there, and NaN here.
+Json to_json(const Metrics& metrics);
+Metrics metrics_from_json(const Json& json);  // throws Json::exception
 
 // Throws Error when the two sides differ in length.
 Metrics compute_metrics(std::span<const float> predicted, std::span<const float> measured);

@@ -1,4 +1,4 @@
-#include "lacuna/report/run_files.h"
+#include "lacuna/run/run_contents.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/store/npy.h"
 
-namespace lacuna::report {
+namespace lacuna {
 namespace {
 
 using ::testing::ElementsAre;
@@ -29,14 +29,14 @@ fs::path write_run(const fs::path& path, const std::string& metrics = std::strin
   return path;
 }
 
-TEST(RunFiles, ReadsWhatIsThereAndLeavesEmptyWhatIsNot) {
+TEST(RunContents, ReadsWhatIsThereAndLeavesEmptyWhatIsNot) {
   const TemporaryDirectory folder;
   const auto run = read_run(write_run(folder / "first"));
   EXPECT_EQ(run.name, "first");
   EXPECT_TRUE(run.is_finished());
-  EXPECT_EQ(run.parameters, 12u);
-  EXPECT_EQ(run.samples, 100u);
-  EXPECT_EQ(run.genes, 0u);
+  EXPECT_EQ(run.info.parameters, 12u);
+  EXPECT_EQ(run.info.samples, 100u);
+  EXPECT_EQ(run.info.genes, 0u);
   EXPECT_EQ(run.split(), "pair");
   ASSERT_EQ(run.steps.size(), 1u);
   EXPECT_EQ(run.steps[0].loss, 0.5);
@@ -47,7 +47,7 @@ TEST(RunFiles, ReadsWhatIsThereAndLeavesEmptyWhatIsNot) {
   EXPECT_EQ(read_run(folder / "first/").name, "first");
 }
 
-TEST(RunFiles, NullIsNotDefinedAndPartsKeepTheirOrder) {
+TEST(RunContents, NullIsNotDefinedAndPartsKeepTheirOrder) {
   const TemporaryDirectory folder;
   const fs::path path = write_run(folder / "run");
   write_file(path / "evaluation.json", R"({"format": "lacuna.evaluation", "version": 1,
@@ -61,15 +61,15 @@ TEST(RunFiles, NullIsNotDefinedAndPartsKeepTheirOrder) {
   const PartEvaluation* part = run.main_part();
   ASSERT_TRUE(part);
   EXPECT_EQ(part->part, "test");
-  const Metrics& model = part->labels[0].model;
-  EXPECT_TRUE(std::isnan(model.pearson.value) && std::isnan(model.pearson.low));
-  EXPECT_EQ(model.mse.high, 0.75);
-  EXPECT_EQ(part->labels[0].baselines[0].name, "mean");
+  const Scores& model = part->labels[0].model();
+  EXPECT_TRUE(std::isnan(model.metrics.pearson) && std::isnan(model.estimate(kPearson).low));
+  EXPECT_EQ(model.estimate(kMse).high, 0.75);
+  EXPECT_EQ(part->labels[0].baselines()[0].predictor, "mean");
   EXPECT_THAT(run.label_names(2), ElementsAre("b", "a"));
   EXPECT_THAT(run.label_names(3), ElementsAre("label 1", "label 2", "label 3"));
 }
 
-TEST(RunFiles, ATornLastLineIsToldAndLeftOut) {
+TEST(RunContents, ATornLastLineIsToldAndLeftOut) {
   const TemporaryDirectory folder;
   const std::string whole = std::string(kStep) + "\n";
   for (const std::string torn : {R"({"kind":"step","ep)", "{\"kind\":\"step\"}\n", "\xff\xfe"}) {
@@ -82,7 +82,7 @@ TEST(RunFiles, ATornLastLineIsToldAndLeftOut) {
   EXPECT_ERROR(read_run(folder / "run"), "line 2 of");
 }
 
-TEST(RunFiles, WhatAResumedRunLogsAgainReplacesWhatItLoggedBefore) {
+TEST(RunContents, WhatAResumedRunLogsAgainReplacesWhatItLoggedBefore) {
   const auto step = [](int step, double loss) {
     return fmt::format("{{\"kind\":\"step\",\"epoch\":0,\"step\":{},\"loss\":{}}}\n", step, loss);
   };
@@ -97,7 +97,7 @@ TEST(RunFiles, WhatAResumedRunLogsAgainReplacesWhatItLoggedBefore) {
   EXPECT_THAT(run.epochs, IsEmpty());  // the epoch that was thrown back was not completed again
 }
 
-TEST(RunFiles, PredictionsMustBelongTogether) {
+TEST(RunContents, PredictionsMustBelongTogether) {
   const TemporaryDirectory folder;
   const fs::path path = write_run(folder / "run");
   fs::create_directories(path / "predictions");
@@ -119,16 +119,16 @@ TEST(RunFiles, PredictionsMustBelongTogether) {
   evaluate("test");
   const auto run = read_run(path);
   ASSERT_EQ(run.predictions.size(), 1u);
-  EXPECT_THAT(run.predictions[0].sample, ElementsAre(7, 9));
-  EXPECT_EQ(run.predictions[0].predicted_at(1, 0), 3);
-  EXPECT_EQ(run.predictions[0].measured_at(0, 1), 6);
+  EXPECT_THAT(run.predictions[0].samples, ElementsAre(7, 9));
+  EXPECT_THAT(run.predictions[0].predicted, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(run.predictions[0].measured, ElementsAre(5, 6, 7, 8));
   write("test.measured.npy", Array::from<float>({5, 6}, {2, 1}));
   EXPECT_ERROR(read_run(path), "do not belong together");
   fs::remove(path / "predictions/test.measured.npy");
   EXPECT_ERROR(read_run(path), "test.measured.npy");
 }
 
-TEST(RunFiles, ADamagedFileIsNamedWithTheRemedy) {
+TEST(RunContents, ADamagedFileIsNamedWithTheRemedy) {
   const TemporaryDirectory folder;
   EXPECT_ERROR(read_run(folder / "nothing"), "is not a directory");
   fs::create_directories(folder / "empty");
@@ -161,6 +161,61 @@ TEST(RunFiles, ADamagedFileIsNamedWithTheRemedy) {
   }
 }
 
+TEST(RunContents, ProfileAndLadderComeBack) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run");
+  StepProfile profile;
+  profile.machine = "2 cores";
+  profile.config = "train: {batch: 4}\n";
+  profile.wall_ms = 3;
+  profile.cpu = {{"load", 1, 0.25}, {"idle", 3, 0.75}};
+  profile.trace = Json::array();
+  write_profile(path, profile);
+  LadderMeasurement measured;
+  measured.batch = 28;
+  measured.rungs.resize(2);
+  measured.rungs[0].rung = Rung::worker;
+  measured.rungs[0].batch_seconds = 0.5;
+  measured.rungs[0].planned_seconds = 0.25;
+  measured.rungs[1].is_exact = true;
+  measured.rungs[1].steps_per_second = 3;
+  Ladder ladder = ladder_of(measured);
+  ladder.screen = "/data";
+  ladder.peers = {peer_from_json({{"name", "copies, 2 workers"}, {"left_out", "no memory"}}),
+                  peer_from_json({{"name", "torch"}, {"way", "torch"}, {"host_peak_bytes", 12}})};
+  write_ladder(path / "ladder.json", ladder);
+  EXPECT_NE(read_text(path / "ladder.json").find("\"train_steps_per_s\": null"), std::string::npos);
+
+  const RunContents run = read_run(path);
+  EXPECT_EQ(run.profile->machine, "2 cores");
+  EXPECT_EQ(run.profile->config, profile.config);
+  EXPECT_FALSE(run.profile->recorded_ms);
+  ASSERT_EQ(run.profile->cpu.size(), 2u);
+  EXPECT_EQ(run.profile->cpu[1].share, 0.75);
+  EXPECT_EQ(excess_ms(*run.profile, run.profile->cpu), 1);
+  ASSERT_EQ(run.ladder->rungs.size(), 2u);
+  EXPECT_EQ(run.ladder->screen, "/data");
+  EXPECT_EQ(run.ladder->rungs[0].name, "worker");
+  EXPECT_EQ(run.ladder->rungs[0].samples_per_s, 56);
+  EXPECT_EQ(run.ladder->rungs[0].planned_ratio, 2);
+  EXPECT_TRUE(std::isnan(run.ladder->rungs[0].train_steps_per_s));
+  EXPECT_EQ(run.ladder->rungs[1].train_steps_per_s, 3);
+  EXPECT_TRUE(*run.ladder->rungs[1].is_exact);
+  ASSERT_EQ(run.ladder->peers.size(), 2u);
+  EXPECT_EQ(run.ladder->peers[0].left_out, "no memory");
+  EXPECT_EQ(run.ladder->peers[1].host_peak_bytes, 12);
+}
+
+// A model and keys of another version, and what older files leave out.
+TEST(RunContents, AConfigOfAnotherVersionIsRead) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run");
+  write_file(path / "config.yaml", "screen: demo\nmodel: {name: gone, depth: 3}\nfuture: 1\n");
+  EXPECT_EQ(read_run(path).setting("model.name"), "gone");
+  write_file(path / "config.yaml", "screen: [");
+  EXPECT_ERROR(read_run(path), "config.yaml: line 1");
+}
+
 // A run as Lacuna writes it today: every file sealed.
 fs::path write_sealed_run(const fs::path& path) {
   write_run(path);
@@ -187,7 +242,7 @@ fs::path write_sealed_run(const fs::path& path) {
 const std::vector<std::string> kSealed = {"run.json",        "config.yaml",  "metrics.jsonl",
                                           "evaluation.json", "profile.json", "ladder.json"};
 
-TEST(RunFiles, EveryFlippedByteIsToldByTheFilesName) {
+TEST(RunContents, EveryFlippedByteIsToldByTheFilesName) {
   const TemporaryDirectory folder;
   const fs::path path = write_sealed_run(folder / "run");
   EXPECT_THAT(read_run(path).unchecked, IsEmpty());
@@ -210,7 +265,7 @@ TEST(RunFiles, EveryFlippedByteIsToldByTheFilesName) {
   }
 }
 
-TEST(RunFiles, WhatIsDamagedIsLeftOutAndListed) {
+TEST(RunContents, WhatIsDamagedIsLeftOutAndListed) {
   const TemporaryDirectory folder;
   const fs::path path = write_sealed_run(folder / "run");
   for (const char* name : {"config.yaml", "metrics.jsonl", "evaluation.json", "profile.json"}) {
@@ -228,13 +283,13 @@ TEST(RunFiles, WhatIsDamagedIsLeftOutAndListed) {
   EXPECT_ERROR(read_run(path), "damaged, too: metrics.jsonl, evaluation.json, profile.json");
 }
 
-TEST(RunFiles, OlderFilesAreNotChecked) {
+TEST(RunContents, OlderFilesAreNotChecked) {
   const TemporaryDirectory folder;
   EXPECT_THAT(read_run(write_run(folder / "run")).unchecked,
               ElementsAre("metrics.jsonl", "run.json", "config.yaml"));
 }
 
-TEST(RunFiles, RunsOfOneNameAreToldApart) {
+TEST(RunContents, RunsOfOneNameAreToldApart) {
   const TemporaryDirectory folder;
   const auto runs = read_runs(
       {write_run(folder / "a/last"), write_run(folder / "b/last"), write_run(folder / "c/other")});
@@ -253,4 +308,4 @@ TEST(RunFiles, RunsOfOneNameAreToldApart) {
 }
 
 }  // namespace
-}  // namespace lacuna::report
+}  // namespace lacuna

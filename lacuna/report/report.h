@@ -16,7 +16,7 @@
 
 namespace lacuna {
 
-// Reads the runs (report/run_files.h) and their screens, where these are still there, and writes
+// Reads the runs (run/run_contents.h) and their screens, where these are still there, and writes
 // the file atomically. Returns how many runs are in it. Throws Error where a run cannot be read or
 // the file cannot be written.
 size_t write_report(const std::vector<fs::path>& runs, const fs::path& out,

@@ -12,9 +12,9 @@
 namespace lacuna {
 
 // A member that is missing or null; every other value of the wrong type throws Json::exception.
-double number_of(const Json& json, const char* key);    // NaN
-uint64_t count_of(const Json& json, const char* key);   // 0
-std::string text_of(const Json& json, const char* key); // empty; a value that is no text: as JSON
+double number_of(const Json& json, const char* key);     // NaN
+uint64_t count_of(const Json& json, const char* key);    // 0
+std::string text_of(const Json& json, const char* key);  // empty; a value that is no text: as JSON
 
 // {"screen": {"path": ..., "fingerprint": {...}}}; empty where a file does not say.
 std::string screen_path_of(const Json& json);

@@ -65,12 +65,9 @@ Json to_json(const StepLine& line) {
 Json to_json(const EpochLine& line) {
   Json validation = Json::object();
   for (const auto& [label, metrics] : line.validation) validation[label] = to_json(metrics);
-  return {{"kind", "epoch"},
-          {"epoch", line.epoch},
-          {"step", line.step},
-          {"train_loss", line.train_loss},
-          {"validation", validation},
-          {"seconds", line.seconds}};
+  return {{"kind", "epoch"},          {"epoch", line.epoch},
+          {"step", line.step},        {"train_loss", line.train_loss},
+          {"validation", validation}, {"seconds", line.seconds}};
 }
 
 LogState read_log(const fs::path& file, const std::string& end,

@@ -11,6 +11,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/masks/mask_sizes.h"
 #include "lacuna/masks/prepare_masks.h"
 #include "lacuna/ops/masks/masks.h"
 #include "lacuna/store/fingerprint.h"
@@ -34,8 +35,6 @@ struct RungMasks::State {
 };
 
 namespace {
-
-constexpr double kMargin = 1.2;  // of free memory, over what is needed: batches come on top
 
 MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungOptions& options) {
   const MaskForm form = mask_form(options.rung);
@@ -102,15 +101,15 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
   state->record_bytes = encoder.record_bytes();
   const uint64_t needed = state->samples * state->record_bytes;
   give_back_freed_memory();
-  const uint64_t there = available_memory();
-  if (double(needed) * kMargin > double(there))
+  const uint64_t free = available_memory();
+  if (double(needed) * kRoomMargin > double(free))
     throw Error(
         "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
         "kernel needs none, and `lacuna plan {}` compares them all",
-        name(options.rung), kMargin, format_bytes(needed), with_commas(state->samples),
-        format_bytes(there), shell_word(screen.path().string()));
+        name(options.rung), kRoomMargin, format_bytes(needed), with_commas(state->samples),
+        format_bytes(free), shell_word(screen.path().string()));
   state->held = Scratch<std::byte>(needed);
-  constexpr uint64_t kBlock = 256;  // samples between two words of progress
+  constexpr uint64_t kBlock = 256;  // samples between two reports of progress
   progress.begin("making masks", state->samples, "samples");
   for (uint64_t first = 0; first < state->samples; first += kBlock) {
     const uint64_t count = std::min(kBlock, state->samples - first);

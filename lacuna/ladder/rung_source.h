@@ -52,13 +52,13 @@ class RungMasks {
   Rung rung() const;
   bool loads_masks() const { return lacuna::loads_masks(rung()); }
   const MaskLayout& layout() const;            // of the u8 records; on all rungs but kernel
-  std::span<const uint8_t> wild_type() const;  // the record of nobody removed, [stride]
+  std::span<const uint8_t> wild_type() const;  // the record that nothing is gone from, [stride]
   uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
   // How many batches a loader of so many threads should make ahead: few where a batch holds masks.
   uint64_t prefetch(int threads) const { return loads_masks() ? masks_ahead(threads) : 128; }
   // The same for predictions, whose loader has one thread.
   uint64_t prefetch_to_predict() const { return loads_masks() ? kMasksAheadToPredict : 128; }
-  // Throws Error unless these samples of the screen are there (a store may hold fewer).
+  // Throws Error unless it has these samples of the screen (a store may hold fewer).
   void check_samples(const Screen& screen, uint64_t first, uint64_t last) const;
 
  private:

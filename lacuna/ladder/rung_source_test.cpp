@@ -2,15 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/load/loader.h"
-#include "lacuna/masks/mask_store.h"
 #include "lacuna/masks/prepare_masks.h"
 #include "lacuna/masks/testing.h"
+#include "lacuna/ops/masks/plain_masks.h"
 
 namespace lacuna {
 namespace {
@@ -32,26 +30,18 @@ class Ladder {
   RungSource source(Rung rung) const {
     return RungSource(screen_, RungMasks(screen_, screen_.graph(), {rung, store(rung)}), kBatch);
   }
-  // The record of a sample, element by element from the rules.
+  // The record of a sample, taken from the edges one by one.
   std::vector<uint8_t> expected(uint64_t sample) const {
-    const MaskLayout layout(rules_, MaskForm::u8);
-    std::vector<uint8_t> record(layout.stride(), 0);
     std::vector<uint32_t> removed;
     RemovedReader(screen_.samples()).read(sample, removed);
-    for (size_t i = 0; i < rules_.sections().size(); ++i) {
-      const MaskSection& section = rules_.sections()[i];
-      uint8_t* mask = record.data() + layout.sections()[i].offset;
-      std::fill(mask, mask + section.count, uint8_t(1));
-      for (const uint32_t gene : removed)
-        for (const uint32_t position : section.off.of(gene)) mask[position] = 0;
-    }
-    return record;
+    return plain_.record(removed, layout_);
   }
 
  private:
   testing::StoreScreens screens_;
   Screen screen_;
-  RemovalRules rules_{screen_.graph()};
+  MaskLayout layout_{RemovalRules(screen_.graph()), MaskForm::u8};
+  PlainMasks plain_{screen_.graph()};
 };
 
 void expect_same_masks(const Ladder& ladder) {

@@ -15,8 +15,8 @@
 // Batches are delivered strictly in order, and prefetching goes on across the end of an epoch. At
 // most `prefetch` batches are made and not yet taken. A batch is handed out as a BatchRef: its
 // contents never change while that lives, however long (also longer than the loader); its end
-// returns the buffers to the loader's pool. Who keeps many at a time makes the pool grow; who does
-// not causes no allocation once every buffer has met its largest batch.
+// returns the buffers to the loader's pool. A caller that keeps many at a time makes the pool grow;
+// otherwise nothing is allocated once every buffer has held its largest batch.
 //
 // What fill() throws is thrown by next() at the batch where it happened; the loader stays there,
 // and throws it again, until seek() moves it.
@@ -71,8 +71,8 @@ LoaderState loader_state_from_json(
 // Throws Error when `state` was saved in another order than this one.
 void check_state(const LoaderState& state, const Order& order);
 
-// While waiting: how often it is called depends on the machine, so it is no look that StopAfter
-// (core/stop.h) counts.
+// throw_if_stopped() for use while waiting: how often that is depends on the machine, so StopAfter
+// (core/system/stop.h) does not count it.
 void throw_if_stopped_meanwhile();
 
 // Buffers that are not in use. Shared by a loader and the batches it handed out.

@@ -40,20 +40,6 @@ void measure_positions(const Samples& samples, const MaskEncoder& positions, uin
 
 }  // namespace
 
-const FormSize& MaskSizes::of(MaskForm form) const {
-  switch (form) {
-    case MaskForm::u8:
-      return u8;
-    case MaskForm::bits:
-      return bits;
-    case MaskForm::bf16:
-      return bf16;
-    case MaskForm::positions:
-      return positions;
-  }
-  LACUNA_ASSERT(false);
-}
-
 uint64_t MaskSizes::index_bytes(uint64_t batch) const {
   return uint64_t(std::llround(double(batch) * (4 * removed + 4 + 4 * double(labels)) + 4));
 }

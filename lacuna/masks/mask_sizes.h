@@ -12,19 +12,20 @@
 
 namespace lacuna {
 
+// So many times what is needed must be free, in memory or on disk: other things need some too.
+inline constexpr double kRoomMargin = 1.2;
+
 struct FormSize {
   double record = 0;  // bytes
   double stored = 0;  // bytes a sample of a store: with header, whole pages, and the tree's pages
 };
 
-struct MaskSizes {
-  FormSize u8, bits, bf16, positions;
+struct MaskSizes : PerForm<FormSize> {
   uint64_t table = 0;      // bytes: the places of a record that go with each gene
   double removed = 0;      // genes a sample removes, mean over those looked at
-  uint64_t labels = 0;     // a sample has
+  uint64_t labels = 0;     // of a sample
   uint64_t looked_at = 0;  // samples
 
-  const FormSize& of(MaskForm form) const;
   // What a batch is without masks: removed genes and ptr as i32, labels as f32.
   uint64_t index_bytes(uint64_t batch) const;
 };

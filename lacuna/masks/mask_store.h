@@ -26,7 +26,7 @@
 
 namespace lacuna {
 
-// What a mask store holds and of what: the members of its manifest that matter.
+// What a mask store holds and what it was made from: the members of its manifest that matter.
 struct MaskStoreContents {
   static constexpr const char* kFormat = "lacuna.store";
   static constexpr int kVersion = 1;
@@ -40,7 +40,7 @@ struct MaskStoreContents {
   MaskForm form = MaskForm::u8;
   GeneReactionView view = GeneReactionView::gene;
   uint64_t begin = 0, end = 0;    // samples begin to end - 1
-  std::vector<Section> sections;  // of the graph
+  std::vector<Section> sections;  // of a record
   Fingerprint fingerprint;        // genes, nodes, edges, rules and these samples
 
   // Of samples begin to end - 1 of a screen; throws Error where it has fewer.
@@ -109,9 +109,9 @@ class MaskStore {
   std::shared_ptr<const State> state_;
 };
 
-// Manifests of stores had a checksum before all manifests had one ("xxh3": of all members but
-// "format", "version" and "files"). Throws Error where it is not that of the manifest; false where
-// the manifest has neither.
+// Manifests of stores had a checksum of their own ("xxh3": of all members but "format", "version"
+// and "files") before all manifests got one. Throws Error where it does not match; false where the
+// manifest has neither.
 bool check_store_manifest(const Directory& store);
 // The directory of a finished store and what it holds; throws Error as MaskStore::open() does, but
 // looks no further than the manifest and the files whose checksums it has (pages.npy).

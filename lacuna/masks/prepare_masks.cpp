@@ -22,7 +22,6 @@ namespace {
 
 constexpr uint64_t kTransactionBytes = 64 << 20;
 constexpr uint64_t kTransactionSamples = 16384;
-constexpr double kMargin = 1.2;  // of free disk space, over what is needed
 
 // What a directory holds that is to become a store.
 struct StoreState {
@@ -38,7 +37,8 @@ struct StoreState {
   }
 };
 
-// Throws Error when something else than a store lies there, or in a store that is thrown away.
+// Throws Error when `out` is something else than a store, or holds something else beside one that
+// is thrown away.
 StoreState read_state(const fs::path& out, bool again, const DirectoryLock* held = nullptr) {
   if (!fs::exists(out / "manifest.json")) {
     DirectoryWriter::check_path(out, MaskStoreContents::format(), DirectoryWriter::Leftover::keep,
@@ -101,7 +101,7 @@ std::string smaller_rungs(const Screen& screen, const RemovalRules& rules, uint6
     const uint64_t bytes = stored_bytes_per_sample(screen.samples(), rules, form);
     if (bytes < this_one)
       words += fmt::format("{} needs {}, ", disk_rung(form),
-                           format_bytes(uint64_t(kMargin * double(bytes * samples))));
+                           format_bytes(uint64_t(kRoomMargin * double(bytes * samples))));
   }
   return words;
 }
@@ -116,12 +116,12 @@ fs::path nearest_existing(fs::path path) {
 void check_room(const Screen& screen, const RemovalRules& rules, MaskForm form, uint64_t samples,
                 const fs::path& out, bool goes_on, const std::function<uint64_t()>& assumed_free) {
   const fs::path data = out / StorePages::kData;
-  const uint64_t there = fs::exists(data) ? fs::file_size(data) : 0;
+  const uint64_t present = fs::exists(data) ? fs::file_size(data) : 0;
   const uint64_t each = stored_bytes_per_sample(screen.samples(), rules, form);
-  const uint64_t total = each * samples, kept = goes_on ? std::min(there, total) : 0;
-  const uint64_t needed = uint64_t(kMargin * double(total - kept));
+  const uint64_t total = each * samples, kept = goes_on ? std::min(present, total) : 0;
+  const uint64_t needed = uint64_t(kRoomMargin * double(total - kept));
   const uint64_t free = (assumed_free ? assumed_free() : free_disk_bytes(nearest_existing(out))) +
-                        (goes_on ? 0 : there);
+                        (goes_on ? 0 : present);
   if (needed <= free) return;
   throw Error(
       "{} needed for {}{} samples (with 20% margin), {} free on the disk of {}; {}rung kernel "
@@ -146,7 +146,7 @@ uint64_t number_of(const std::string& key) {
 }
 
 // How many samples from `begin` on the database holds.
-uint64_t samples_there(const LmdbWriter& data, uint64_t begin, const fs::path& out) {
+uint64_t count_samples(const LmdbWriter& data, uint64_t begin, const fs::path& out) {
   const uint64_t count = data.entries();
   if (count == 0) return 0;
   const std::string first = data.first_key(), last = data.last_key();
@@ -268,7 +268,7 @@ PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path&
   uint64_t first = begin;
   {
     LmdbWriter data(out);
-    first += samples_there(data, begin, out);
+    first += count_samples(data, begin, out);
     end = std::max(end, first);
     DirectoryWriter(out, MaskStoreContents::format(), contents_until(end).to_json(),
                     DirectoryWriter::Leftover::keep, lock.get());

@@ -94,12 +94,12 @@ Json StorePages::to_json() const {
 
 std::vector<std::string> StorePages::faults() const {
   std::error_code error;
-  const uint64_t there = fs::file_size(data_, error);
+  const uint64_t found = fs::file_size(data_, error);
   if (error) return {fmt::format("{}: missing", data_.string())};
   std::vector<std::string> faults;
-  if (there != file_bytes_)
+  if (found != file_bytes_)
     faults.push_back(fmt::format("{}: {}: {} bytes, {} expected by the manifest", data_.string(),
-                                 there < file_bytes_ ? "cut short" : "too long", there,
+                                 found < file_bytes_ ? "cut short" : "too long", found,
                                  file_bytes_));
   const MappedFile file(data_);
   for (uint64_t i = 0; i < size(); ++i) {
@@ -115,9 +115,8 @@ std::vector<std::string> StorePages::faults() const {
 }
 
 void StorePages::check() const {
-  const auto found = faults();
-  if (!found.empty())
-    throw Error("{}; see `lacuna verify`, or restore it, or make the store again", found[0]);
+  if (const auto all = faults(); !all.empty())
+    throw Error("{}; see `lacuna verify`, or restore it, or make the store again", all[0]);
 }
 
 }  // namespace lacuna

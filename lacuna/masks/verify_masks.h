@@ -1,6 +1,6 @@
 // Looks for damage in a store of masks: recomputes what it holds from the screen, and compares.
 //
-// A damaged page can crash LMDB, so it is only touched in a child process; the parent reads the
+// A damaged page can crash LMDB, so only a child process opens the data; the parent reads the
 // manifest and the checksums of the tree's pages.
 #pragma once
 

@@ -143,7 +143,8 @@ class Criteria {
     const RemovalRules rules(graph);
     const MaskLayout layout(rules, MaskForm::u8);
     const MaskTable table(rules, layout);
-    const GeneGraph on_gpu(graph, device_, nullptr, /*makes_masks=*/true);
+    GeneGraph on_gpu(graph, device_);
+    on_gpu.make_masks(graph);
     std::vector<int32_t> removed, ptr = {0};
     Random random(slice_.samples().size());
     const uint64_t half = graph.genes().size() / 2;

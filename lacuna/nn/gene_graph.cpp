@@ -153,8 +153,7 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 }
 
 // ---- the graph
-GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans,
-                     bool makes_masks)
+GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans)
     : genes_(graph.genes().size()),
       features_(features_of(graph.genes())),
       mask_table_(std::make_shared<std::vector<Tensor>>()) {
@@ -179,7 +178,6 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
   }
   if (features_.defined()) features_ = features_.to(device);
   add_mask_layout(graph);
-  if (makes_masks) make_masks(graph);
   add_metabolism(graph, device);
 }
 

@@ -51,10 +51,8 @@ at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 class GeneGraph {
  public:
   // plans: of this graph, for a GPU, where they are there already; null: made here, where the
-  // device wants them. makes_masks: calls make_masks(). Throws Error for a graph without gene-gene
-  // edges.
-  GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr,
-            bool makes_masks = false);
+  // device wants them. Throws Error for a graph without gene-gene edges.
+  GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr);
 
   at::Device device() const { return buffers_[0].device(); }
   int64_t genes() const { return genes_; }
@@ -63,8 +61,9 @@ class GeneGraph {
   // [N, d] f32, given node features side by side; undefined where there are none
   const at::Tensor& features() const { return features_; }
 
-  // From now on with_masks() makes them (rung `device`), of this graph and of every copy: a model
-  // has one, and is asked only when it is there whether it reads any. `graph` is the constructor's.
+  // From now on with_masks() of this graph and of all its copies makes them (rung `device`). The
+  // copies too, because a model holds one and only then can say whether it reads masks.
+  // graph: the constructor's.
   void make_masks(const HeteroGraph& graph);
   // The input with its masks where this graph makes them; else as it is. To be called before gin(),
   // once a batch: gin() throws Error where it was forgotten.

@@ -35,7 +35,8 @@ TEST(GeneGraph, MasksMadeInPlaceAreThoseOfTheEdges) {
     ptr.push_back(int32_t(removed.size()));
   }
 
-  const GeneGraph on_device(graph, at::kCPU, nullptr, /*makes_masks=*/true);
+  GeneGraph on_device(graph, at::kCPU);
+  on_device.make_masks(graph);
   const ModelInput input = on_device.with_masks(make_input(removed, ptr));
   const MaskLayout layout(RemovalRules(graph), MaskForm::u8);
   const PlainMasks plain(graph);

@@ -97,7 +97,7 @@ class Planner {
   }
 
   double loader_seconds(Rung rung) const {
-    const StepCosts::Form& form = costs_.of(mask_form(rung));
+    const FormCosts& form = costs_.of(mask_form(rung));
     double record = 0;
     if (is_stored(rung)) record += costs_.look_up;
     if (fills_records(rung)) record += makes_masks_in_loader(rung) ? costs_.update : form.expand;
@@ -124,7 +124,7 @@ class Planner {
   }
 
   void count_seconds(RungPlan& plan) const {
-    const StepCosts::Form& form = costs_.of(mask_form(plan.rung));
+    const FormCosts& form = costs_.of(mask_form(plan.rung));
     const double records = buffers() * batch();
     if (is_stored(plan.rung))
       plan.prepare_seconds =
@@ -144,11 +144,11 @@ class Planner {
   }
 
   void find_lacks(RungPlan& plan) const {
-    const auto compare = [&](double bytes, double there, const char* where) {
-      if (bytes * kPlanMargin <= there) return;
+    const auto compare = [&](double bytes, double free, const char* where) {
+      if (bytes * kRoomMargin <= free) return;
       plan.lacks.push_back(fmt::format("needs {} {} with 20% margin, {} free",
-                                       format_bytes(uint64_t(bytes * kPlanMargin)), where,
-                                       format_bytes(uint64_t(there))));
+                                       format_bytes(uint64_t(bytes * kRoomMargin)), where,
+                                       format_bytes(uint64_t(free))));
     };
     compare(plan.disk_bytes, machine_.disk_free.value, "on disk");
     compare(ranks() * plan.memory_bytes, machine_.memory.value, "in memory");
@@ -204,9 +204,9 @@ LadderPlan plan_ladder(const MaskSizes& sizes, const StepCosts& costs, const Mac
 
 ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSettings settings,
                        int threads) {
-  const uint64_t there = screen.samples().size();
-  if (there == 0) throw Error("{} has no samples to plan for", screen.path().string());
-  if (settings.samples == 0) settings.samples = there;
+  const uint64_t all = screen.samples().size();
+  if (all == 0) throw Error("{} has no samples to plan for", screen.path().string());
+  if (settings.samples == 0) settings.samples = all;
   if (settings.prefetch == 0) settings.prefetch = masks_ahead(threads);
   check(settings);
   const RemovalRules rules(screen.graph());
@@ -219,10 +219,10 @@ ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSetting
                               .prefetch = settings.prefetch,
                               .memory = available_memory() / 4});
   plan.ladder = plan_ladder(plan.sizes, plan.costs, machine, settings);
-  if (settings.samples != there)
+  if (settings.samples != all)
     plan.ladder.notes.push_back(
         fmt::format("planned for {} samples; sizes are those of the {} there are",
-                    with_commas(settings.samples), with_commas(there)));
+                    with_commas(settings.samples), with_commas(all)));
   return plan;
 }
 

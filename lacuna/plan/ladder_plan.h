@@ -15,7 +15,7 @@
 // `epoch_seconds` adds what comes after it: reading what the cache cannot hold, moving a batch to
 // the GPU, making masks on the device. Neither holds the model's own time.
 //
-// What fits leaves a margin: 1.2 times the bytes must be there.
+// What fits leaves a margin: kRoomMargin times the bytes must be free.
 //
 // Several ranks on one machine share its memory, its cores and its disk, where the store lies once;
 // each holds masks, tables and batches of its own (a slice of the global batch, load/order.h) and
@@ -33,8 +33,6 @@
 #include "lacuna/plan/step_costs.h"
 
 namespace lacuna {
-
-inline constexpr double kPlanMargin = 1.2;
 
 struct PlanSettings {
   uint64_t samples = 0;   // to plan for, at least 1

@@ -128,7 +128,7 @@ class Bench {
   const Screen& slice_;
   const LadderSettings& settings_;
   Checker checker_;
-  mutable volatile uint64_t kept_ = 0;  // so that reading is not left out
+  mutable volatile uint64_t kept_ = 0;  // so that the compiler keeps the reads
 };
 
 }  // namespace

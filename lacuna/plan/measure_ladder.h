@@ -64,7 +64,7 @@ struct LadderMeasurement {
 // "ladder" that trains on all of them.
 Screen write_slice(const Screen& screen, const fs::path& out, uint64_t samples);
 
-using RungMeasured = std::function<void(const RungMeasurement&)>;  // hears of each rung at its end
+using RungMeasured = std::function<void(const RungMeasurement&)>;  // called when a rung is done
 
 // Throws Error when the slice has fewer samples than a batch, the disk or the memory is too small
 // for a rung, and when it was stopped.

@@ -127,8 +127,8 @@ void measure_update(const RemovalRules& rules, const MaskLayout& layout, const S
 
 // Records of one form: made, then expanded one after another into memory, [threads][places,
 // stride].
-StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder, uint64_t places,
-                             const std::vector<Scratch<uint8_t>>& memory, const Bench& bench) {
+FormCosts measure_form(const Samples& samples, const MaskEncoder& encoder, uint64_t places,
+                       const std::vector<Scratch<uint8_t>>& memory, const Bench& bench) {
   const RemovedReader reader(samples);
   const size_t count = encoder.form() == MaskForm::positions ? 64 : 4;
   Random random(2);
@@ -140,7 +140,7 @@ StepCosts::Form measure_form(const Samples& samples, const MaskEncoder& encoder,
     encoder.append(sample, removed[i], records[i]);
   }
   std::vector<std::vector<std::byte>> made(size_t(bench.threads()));
-  StepCosts::Form form;
+  FormCosts form;
   form.make = bench.time([&](int thread, uint64_t call) {
     made[size_t(thread)].clear();
     encoder.append(0, removed[call % count], made[size_t(thread)]);
@@ -203,20 +203,6 @@ double time_look_ups(const Bench& bench) {
 
 }  // namespace
 
-const StepCosts::Form& StepCosts::of(MaskForm form) const {
-  switch (form) {
-    case MaskForm::u8:
-      return u8;
-    case MaskForm::bits:
-      return bits;
-    case MaskForm::bf16:
-      return bf16;
-    case MaskForm::positions:
-      return positions;
-  }
-  LACUNA_ASSERT(false);
-}
-
 StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
                         const MaskEncoder& positions, const CostSettings& settings) {
   const auto start = Clock::now();
@@ -251,7 +237,7 @@ StepCosts measure_costs(const Screen& screen, const RemovalRules& rules,
 }
 
 Json to_json(const StepCosts& costs) {
-  const auto form = [](const StepCosts::Form& form) -> Json {
+  const auto form = [](const FormCosts& form) -> Json {
     return {{"expand_seconds", form.expand}, {"make_seconds", form.make}};
   };
   return {{"indices_seconds_per_batch", costs.indices},

@@ -15,21 +15,19 @@ namespace lacuna {
 
 // Seconds. A batch and a record are those that all threads together finish one after another: with
 // two threads half of what one of them takes, unless the memory is what they wait for.
-struct StepCosts {
+struct FormCosts {
+  double expand = 0;  // a record to u8
+  double make = 0;    // a record from the removed genes
+};
+struct StepCosts : PerForm<FormCosts> {
   double indices = 0;  // a batch: removed genes, ptr and labels, through the loader
   double handed = 0;   // the same, few made ahead: what handing over a batch of masks costs
   double update = 0;   // a record: the masks of a batch brought up to date in a kept arena
   double first = 0;    // a record: memory taken and filled for the first time
   double look_up = 0;  // a record: found in an LMDB by its key
-  // A record expanded to u8, and a record made from the removed genes.
-  struct Form {
-    double expand = 0, make = 0;
-  } u8, bits, bf16, positions;
   double seconds = 0;  // that measuring took
   uint64_t batch = 0;  // samples that were used as a batch
   int threads = 0;     // that measured
-
-  const Form& of(MaskForm form) const;
 };
 
 struct CostSettings {

@@ -137,14 +137,14 @@ BatchFeed::BatchFeed(Loader<RungSource>& loader, const LabelScale& labels,
   }
 }
 
-// A copy that is still under way reads the host's buffers and writes the device's, and torch would
-// give the device's to the next who asks.
+// A copy that is still under way reads the host's buffers and writes the device's, which torch
+// would hand to its next caller.
 BatchFeed::~BatchFeed() {
   for (const auto& slot : slots_) {
     if (!slot->copied) continue;
     try {
       slot->copied->synchronize();
-    } catch (const std::exception&) {  // the device has failed: whoever asks it next is told
+    } catch (const std::exception&) {  // the device has failed: its next user gets the error
     }
   }
 }

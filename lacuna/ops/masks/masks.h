@@ -39,6 +39,16 @@ namespace lacuna {
 enum class MaskForm : uint8_t { u8, bits, bf16, positions };
 std::string_view name(MaskForm form);
 MaskForm mask_form_from_name(std::string_view name);  // throws Error, listing the four
+// One value a form.
+template <class T>
+struct PerForm {
+  T u8 = {}, bits = {}, bf16 = {}, positions = {};
+
+  const T& of(MaskForm form) const {
+    const T* const all[] = {&u8, &bits, &bf16, &positions};
+    return *all[size_t(form)];
+  }
+};
 
 inline constexpr uint64_t kMaskAlignment = 64;
 // Bytes of a mask of this many elements, without padding; not for positions.

@@ -151,7 +151,7 @@ std::string fingerprint_text(const Fingerprint& fingerprint) {
   return format_table(rows);
 }
 
-// Names, counts and checksums are as true as the text they are read from.
+// A warning: names, counts and checksums are read from that text.
 constexpr const char* kUnchecked =
     "manifest: not checked (written before manifests had checksums)\n";
 
@@ -287,27 +287,27 @@ std::optional<uint64_t> safe_samples(const fs::path& store) {
 }
 
 void run_unfinished_store(const Options& options) {
-  const Json whose = *DirectoryWriter::whose_unfinished(options.path);
+  const Json purpose = *DirectoryWriter::unfinished_purpose(options.path);
   const auto safe = safe_samples(options.path);
   Json json = {{"format", MaskStoreContents::kFormat},
                {"finished", false},
                {"samples_there", safe ? Json(*safe) : Json(nullptr)}};
-  if (!whose.is_null()) json.update(whose);
+  if (!purpose.is_null()) json.update(purpose);
   if (options.json) return fmt::print("{}\n", json.dump(2));
   fmt::print("{}: {}, unfinished: {}\n", options.path, MaskStoreContents::kFormat,
              safe ? "`lacuna prepare` was interrupted; the same command goes on"
                   : "`lacuna prepare` is at work on it");
-  if (whose.is_null()) return;
+  if (purpose.is_null()) return;
   MaskStoreContents contents;
   read_manifest(options.path,
-                [&] { contents = MaskStoreContents::from_json(whose, options.path); });
+                [&] { contents = MaskStoreContents::from_json(purpose, options.path); });
   fmt::print("masks of rung {} of samples {} to {}{}\n\n{}", disk_rung(contents.form),
              with_commas(contents.begin), with_commas(contents.end - 1),
              safe ? fmt::format("; {} are there", with_commas(*safe)) : "",
              fingerprint_text(contents.fingerprint));
 }
 
-// "demo, fingerprint 0123456789abcdef": of what it was made, as far as it says so.
+// "made of screen demo, fingerprint 0123456789abcdef", where the manifest says so.
 std::string source_text(const Json& manifest) {
   const Json made_by = manifest.value("made_by", Json());
   if (!made_by.is_object() || !made_by.contains("sources")) return "";
@@ -361,8 +361,8 @@ std::string damage_of(const Screen& screen, Progress& progress) {
 }
 
 void run(const Options& options) {
-  std::error_code unseen;  // said below, by who opens a directory
-  if (fs::exists(fs::path(options.path) / "run.json", unseen)) {
+  std::error_code ignored;  // opening the directory, below, reports it
+  if (fs::exists(fs::path(options.path) / "run.json", ignored)) {
     if (options.check)
       throw UsageError(
           "--check is for screens; {} is a run, whose checkpoints are checked whenever "
@@ -370,7 +370,7 @@ void run(const Options& options) {
           options.path);
     return print_run_info(options.path, options.json);
   }
-  if (DirectoryWriter::format_unfinished(options.path) == MaskStoreContents::kFormat)
+  if (DirectoryWriter::unfinished_format(options.path) == MaskStoreContents::kFormat)
     return run_unfinished_store(options);
   if (Directory::format_of(options.path) == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;

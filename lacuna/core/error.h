@@ -6,7 +6,7 @@
 //   LACUNA_ASSERT(ptr.back() == removed.size());
 //
 // An Error's message is one line that names the culprit and says what to do, whatever a culprit's
-// name holds (core/printable.h); the program prints it after "error: " and exits with 1. A
+// name holds (core/text/printable.h); the program prints it after "error: " and exits with 1. A
 // UsageError is a call that could never have worked (exit 2).
 #pragma once
 

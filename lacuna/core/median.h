@@ -1,4 +1,4 @@
-// The middle of some measured times, which one that was disturbed does not move.
+// The median of measured times: a single disturbed measurement does not move it.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace lacuna {
 
-// At least one value; of an even number the mean of the middle two.
+// Of at least one value; for an even number the mean of the middle two.
 inline double median(std::vector<double> values) {
   LACUNA_ASSERT(!values.empty());
   std::ranges::sort(values);

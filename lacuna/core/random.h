@@ -42,7 +42,7 @@ class Random {
   uint64_t state_;
 };
 
-// Every order is as likely as every other (Fisher and Yates).
+// All orders are equally likely (Fisher and Yates).
 template <class T>
 void shuffle(std::vector<T>& items, Random& random) {
   for (size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i)]);

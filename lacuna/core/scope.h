@@ -1,9 +1,9 @@
-// Names what a thread is doing, for whoever measures it.
+// Names what a thread is doing, so that its time can be measured by name.
 //
 //   const Scope scope("aggregation");
 //
 // Costs one load of a pointer while nobody listens. Scopes may nest: time belongs to the innermost.
-// Each thread has its own listener, or none, and only its own scopes are told to it.
+// Each thread has its own listener, or none, which hears of that thread's scopes only.
 #pragma once
 
 namespace lacuna {
@@ -15,7 +15,7 @@ class ScopeListener {
   virtual void leave() = 0;
 };
 
-// Of this thread; null: nobody. Must not change while a scope is open.
+// This thread's listener, or null. Must not change while a scope is open.
 inline constinit thread_local ScopeListener* scope_listener = nullptr;
 
 class Scope {

@@ -28,8 +28,8 @@ size_t differences(std::string_view a, std::string_view b) {
   return count;
 }
 
-// Whether it was a seal before it was damaged. The bytes around the digits tell: nothing else that
-// we write looks nearly like one.
+// Whether this is a damaged seal, by the bytes around its digits: nothing else that we write looks
+// nearly like one.
 bool is_nearly(std::string_view found, const Form& form) {
   constexpr size_t kNearly = 8;  // bytes of the form that may be damaged
   if (found.size() != form.size()) return false;
@@ -38,7 +38,7 @@ bool is_nearly(std::string_view found, const Form& form) {
          kNearly;
 }
 
-// What a text ends with.
+// The seal at the end of a text.
 Seal find_seal(std::string_view text, const Form& form) {
   if (text.size() < form.size()) return Seal::none;
   const std::string_view before = text.substr(0, text.size() - form.size());
@@ -47,7 +47,7 @@ Seal find_seal(std::string_view text, const Form& form) {
   return is_nearly(found, form) ? Seal::broken : Seal::none;
 }
 
-// A member that is there without being the seal at the end was moved or laid out anew.
+// A checksum that is not at the end means that the text was rearranged: its seal is broken.
 Seal seal_of(std::string_view text, const Form& form) {
   const Seal seal = find_seal(text, form);
   if (seal != Seal::none || text.find("\"checksum\"") == text.npos) return seal;
@@ -55,7 +55,7 @@ Seal seal_of(std::string_view text, const Form& form) {
     const Json json = parse_json(text, "text");
     return json.is_object() && json.contains(kMember) ? Seal::broken : Seal::none;
   } catch (const Error&) {
-    return Seal::none;  // no JSON: whoever reads it says so, with its name
+    return Seal::none;  // not JSON: the reader says so, naming the file
   }
 }
 
@@ -94,8 +94,9 @@ Seal seal_of_yaml(std::string_view text) {
 }
 
 std::string broken_seal_words() {
-  return "its bytes have changed since lacuna wrote it (the checksum in it is not theirs); "
-         "restore it or make it again, or, where the change is meant, delete the checksum";
+  return "its bytes have changed since lacuna wrote it (its checksum does not match); restore it "
+         "or "
+         "make it again, or, if the change is intended, delete the checksum";
 }
 
 SealedJson read_sealed_json(const fs::path& path) {

@@ -8,12 +8,12 @@
 //   }
 //
 // The checksum is XXH3 of all bytes before the line (in one-line JSON: the member) that holds it.
-// In YAML it is the first line, and that of all bytes behind it: YAML that is cut short may still
-// be YAML, as JSON is not, and must not lose its seal with its end.
+// In YAML it is the first line, and covers all bytes after it: YAML that is cut short may still be
+// valid (JSON is not), so its seal must not stand at the end.
 //
 // A file written before there were seals has none: it opens, as "not checked". So does one whose
-// checksum line somebody deleted, which is how a change by hand is made on purpose. A checksum line
-// that is itself damaged counts as a broken seal, not as none.
+// checksum line somebody deleted, which is how to change a file by hand on purpose. A checksum line
+// that is itself damaged counts as a broken seal, not as a missing one.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ namespace lacuna {
 
 enum class Seal { intact, none, broken };
 
-// The object as text with its seal, ending in a line break. Members as they come; one named
+// The object as text with its seal, ending in a line break. Members keep their order; one named
 // "checksum" is replaced.
 std::string sealed_json(Json object);
 // The same as one line of a .jsonl file, without line break.
@@ -37,8 +37,8 @@ Seal seal_of_json(std::string_view text);
 Seal seal_of_json_line(std::string_view line);
 Seal seal_of_yaml(std::string_view text);
 
-// "its bytes have changed since lacuna wrote it ..., restore it, or ...", to stand behind the
-// file's name.
+// "its bytes have changed since lacuna wrote it ..., restore it, or ...": follows the file's name
+// in a message.
 std::string broken_seal_words();
 
 struct SealedJson {
@@ -47,7 +47,7 @@ struct SealedJson {
 };
 // Throws Error that names the file where it cannot be read, is not JSON, or its seal is broken.
 SealedJson read_sealed_json(const fs::path& path);
-// The same of a text; `where` names it in messages.
+// The same for a text; `where` names it in messages.
 SealedJson parse_sealed_json(std::string_view text, std::string_view where);
 void write_sealed_json(const fs::path& path, const Json& object);  // atomically
 

@@ -1,5 +1,5 @@
-// For tests only: a fresh seed for every run, a directory that is gone when the test is, and the
-// words of an Error.
+// For tests only: a fresh seed for every run, a directory that is removed with the test, a limit on
+// file sizes, and the message of an Error.
 //
 //   const uint64_t seed = fresh_seed();
 //   SCOPED_TRACE(seed);   // a failure prints it; LACUNA_TEST_SEED=<seed> repeats the case
@@ -7,7 +7,9 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <random>
@@ -54,6 +56,25 @@ inline void write_file(const fs::path& path, std::string_view text) {
   ASSERT_TRUE(file.flush()) << path;
 }
 
+// While it lives, no file of this process may grow beyond `bytes`.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &old_);
+    rlimit limit = old_;
+    limit.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit old_ = {};
+  void (*old_handler_)(int);
+};
+
 // A made-up /sys/fs/cgroup and /proc/self/cgroup.
 struct MadeUpGroups {
   TemporaryDirectory root;
@@ -67,7 +88,7 @@ struct MadeUpGroups {
   }
 };
 
-// What f() throws as an Error; a test that expects one fails when there is none.
+// The message of the Error that f() throws; the test fails when it throws none.
 template <class F>
 std::string error_of(F&& f) {
   try {
@@ -81,7 +102,7 @@ std::string error_of(F&& f) {
   return {};
 }
 
-// EXPECT_ERROR(expression, "words"): it throws an Error that has these words.
+// EXPECT_ERROR(expression, "words"): it throws an Error whose message contains these words.
 #define EXPECT_ERROR(expression, words)                                                     \
   EXPECT_NE(::lacuna::error_of([&] { (void)(expression); }).find(words), std::string::npos) \
       << "said: " << ::lacuna::error_of([&] { (void)(expression); })

@@ -25,8 +25,8 @@ struct Csr {
 // rows[e] is the row of edge e, others[e] its neighbour there. Throws Error beyond 2^32 - 1 edges.
 Csr make_csr(uint32_t row_count, std::span<const uint32_t> rows, std::span<const uint32_t> others);
 
-// A row a target with the sources of its in-edges (what a sum over in-neighbours walks), and the
-// transpose of that.
+// One row per target with the sources of its in-edges (what a sum over in-neighbours walks), and
+// the transpose of that.
 Csr csr_by_target(const HeteroGraph& graph, const EdgeType& edges);
 Csr csr_by_source(const HeteroGraph& graph, const EdgeType& edges);
 

@@ -9,11 +9,11 @@
 namespace lacuna {
 namespace {
 
-// Streams of random numbers: one a gene-gene type from 0, and these.
+// Streams of random numbers: one per gene-gene type, counted from 0, and these.
 constexpr uint64_t kGeneReactionStream = 1000, kReactionMetaboliteStream = 1001,
                    kCoefficientStream = 1002;
 
-// Which pairs are edges: a bit a pair, so that repeats are seen at once and a scan gives the edges
+// Which pairs are edges, one bit per pair: repeats are noticed at once and a scan gives the edges
 // in order. 50 MB for 20,000 genes.
 class Pairs {
  public:
@@ -149,8 +149,8 @@ std::vector<Link> draw_even_links(uint32_t genes, uint64_t count, bool directed,
   return links;
 }
 
-// The same degrees for all. A link that cannot be exchanges partners with one that is there, which
-// leaves all degrees as they are.
+// The same degrees for all. A link that repeats another, or is a loop, exchanges partners with an
+// accepted one, which leaves all degrees as they are.
 void fill_evenly(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Random& random) {
   const uint64_t edges = counts.edges - genes;         // without the self loops
   LACUNA_ASSERT(edges < uint64_t(genes) * genes / 3);  // so that an exchange is soon found
@@ -232,7 +232,8 @@ float magnitude(Random& random) {
   return float(1 + random.below(99)) / 100.0f;
 }
 
-// Edges arrive reaction by reaction: the second of a reaction has the sign that the first has not.
+// Edges come reaction by reaction: the second edge of a reaction gets the opposite sign of the
+// first.
 std::vector<float> draw_coefficients(const std::vector<uint32_t>& reactions, Random random) {
   std::vector<float> coefficients;
   for (size_t e = 0; e < reactions.size(); ++e) {

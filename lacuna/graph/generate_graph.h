@@ -13,15 +13,15 @@
 // The others are undirected, both directions stored; where the count leaves an odd number of edges,
 // one pair has a single direction.
 //
-// Degrees are heavy-tailed: the draw of an end falls off as rank^(-2/3), over ranks of its own for
-// each type. On top of that some genes are hubs of a stated degree (self loop not counted). At
+// Degrees are heavy-tailed: a gene is drawn in proportion to rank^(-2/3), and each type ranks the
+// genes anew. On top of that some genes are hubs of a stated degree (self loop not counted). At
 // yeast size: `coexpression` has genes of 5,028, 3,500 and 2,500 neighbours, each an in-degree and
 // an out-degree; `experimental` has 4,200 and 3,000; in `tflink` one regulator has an out-degree of
 // 4,900.
 //
-// One type may be even instead: without hubs, every gene has as many in-neighbours and as many
-// out-neighbours as every other, give or take one (two, for the ends of a single direction), and
-// partners at random. What depends on it then depends on who is linked to whom, not on degrees.
+// One type may be even instead: no hubs, all genes with the same number of in-neighbours and of
+// out-neighbours, give or take one (two, for the ends of a single direction), and random partners.
+// Labels that depend on such a type depend on who is linked to whom, not on degrees.
 //
 // Metabolism is (gene, rule, reaction) and (reaction, stoichiometry, metabolite); the latter
 // has the value "coefficient": reactants negative, products positive, every reaction has both.

@@ -38,7 +38,7 @@ bool same_edges(const HeteroGraph& a, const HeteroGraph& b) {
   return true;
 }
 
-// One graph a size for all tests: the large ones take a moment.
+// One graph per size for all tests: the large ones take a moment.
 const HeteroGraph& graph_of(GraphSize size, uint64_t seed) {
   static std::map<GraphSize, HeteroGraph> made;
   if (!made.contains(size)) made.emplace(size, generate_graph(size, seed));
@@ -102,7 +102,7 @@ TEST_P(GeneratedGraph, AnEvenTypeHasTheSameDegreesForAll) {
   }
 }
 
-// Partners are drawn: two genes share as many neighbours as chance has it.
+// Partners are random: two genes share as many neighbours as expected by chance.
 TEST(GenerateGraph, AnEvenTypeLinksAtRandom) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);

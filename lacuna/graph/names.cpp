@@ -31,7 +31,7 @@ uint64_t Names::hash() const {
   Hasher hasher;
   for (const std::string& name : names_) {
     hasher.add(name);
-    hasher.add("\n");  // in no name, so lists that differ give texts that differ
+    hasher.add("\n");  // no name contains it, so different lists give different texts
   }
   return hasher.value();
 }

@@ -1,5 +1,4 @@
-// The names of the nodes of one type. A node's index is its place in the list, so the list pins
-// what an index means.
+// The names of the nodes of one type. A node's index is its place in the list.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ void tidy(Incidence& incidence) {
 }
 
 // for_each(emit) calls emit(gene, position) for every pair, in any order, repeats allowed; it is
-// walked twice.
+// called twice.
 template <class ForEach>
 Incidence make_incidence(uint32_t gene_count, const std::string& section, ForEach for_each) {
   std::vector<uint64_t> next(size_t(gene_count) + 1, 0);  // [genes + 1] counts, then next places
@@ -54,14 +54,14 @@ Incidence nothing_goes(uint32_t gene_count) {
   return make_incidence(gene_count, "", [](auto) {});
 }
 
-// Every gene takes itself away.
+// Every gene turns itself off.
 Incidence gene_incidence(uint32_t gene_count) {
   return make_incidence(gene_count, "gene", [&](auto emit) {
     for (uint32_t gene = 0; gene < gene_count; ++gene) emit(gene, gene);
   });
 }
 
-// An edge between genes goes with either end.
+// An edge between genes is off when either end is removed.
 Incidence gene_gene_incidence(uint32_t gene_count, const EdgeType& edges) {
   const auto sources = edges.sources(), targets = edges.targets();
   return make_incidence(gene_count, edges.key(), [&](auto emit) {
@@ -79,7 +79,7 @@ Incidence source_incidence(uint32_t gene_count, const EdgeType& edges) {
   });
 }
 
-// An edge that goes when its reaction goes, and so with every gene of that reaction.
+// An edge that is off when its reaction is, and so with every gene of that reaction.
 Incidence reaction_edge_incidence(uint32_t gene_count, const EdgeType& edges,
                                   const Csr& genes_of_reaction,
                                   const std::vector<uint32_t>& reaction_of_edge) {

@@ -9,8 +9,8 @@
 //   metabolite                always stays
 //
 // Every rule says "off when one of these genes is removed", so each node type and each edge type
-// needs one list a gene, the positions that go with it, and a mask is all ones with those positions
-// cleared. Removing twice is removing once; removing nothing is the wild type.
+// needs one list per gene: the positions that are off when it is removed. A mask is all ones with
+// those positions cleared. Removing twice is removing once; removing nothing is the wild type.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class GeneReactionView { gene, gene_and_reaction };
 std::string_view name(GeneReactionView view);
 GeneReactionView gene_reaction_view_from_name(std::string_view name);
 
-// Positions of one node type or edge type that go with each gene; without repeats, ascending.
+// Positions of one node type or edge type that each gene turns off; without repeats, ascending.
 struct Incidence {
   std::vector<uint32_t> ptr;       // [genes + 1]
   std::vector<uint32_t> position;  // [ptr[genes]]

@@ -34,7 +34,7 @@ const MaskSection& section(const RemovalRules& rules, const std::string& name) {
   throw Error("no section {}", name);
 }
 
-// Positions that a sample takes away, from the incidence lists.
+// Positions that are off in a sample, from the incidence lists.
 std::vector<uint32_t> off(const RemovalRules& rules, const std::string& name,
                           const std::vector<uint32_t>& removed) {
   std::set<uint32_t> positions;

@@ -15,7 +15,7 @@ namespace lacuna {
 namespace {
 
 constexpr uint64_t kSwapsPerLink = 10;
-constexpr uint64_t kMostBitsBytes = 64;  // a link; a table needs 11 to 22
+constexpr uint64_t kMostBitsBytes = 64;  // per link; a table needs 11 to 22
 constexpr uint32_t kSelfLoop = UINT32_MAX;
 
 // All edges between two different genes. They move together, so that both directions stay.
@@ -28,8 +28,8 @@ struct EdgeList {
   std::vector<uint32_t> sources, targets;  // [E]
 };
 
-// Which pairs of genes are linked: a bit a pair. The faster way, where there are enough links for
-// so many bits.
+// Which pairs of genes are linked, one bit per pair. The faster way, where there are enough links
+// to justify so many bits.
 class PairBits {
  public:
   explicit PairBits(uint64_t genes) : bits_(bytes(genes) / 8) {}
@@ -61,7 +61,7 @@ class PairTable {
     const uint64_t added = pair(a, b);
     slots_[find(added)] = added;
   }
-  // What stands behind a freed slot moves up, so that no search ends before what it looks for.
+  // Pairs after a freed slot move up, so that no search ends at a gap before its pair.
   void remove(uint32_t a, uint32_t b) {
     uint64_t free = find(pair(a, b));
     for (uint64_t i = next(free); slots_[i] != kFree; i = next(i)) {
@@ -128,7 +128,7 @@ Links find_links(const EdgeList& edges) {
   return found;
 }
 
-// Makes a - b and c - d into a - d and c - b, unless one of these is there already.
+// Makes a - b and c - d into a - d and c - b, unless one of these already exists.
 template <class Pairs>
 bool try_swap(Link& first, Link& second, Pairs& linked) {
   if (first.from == second.to || second.from == first.to) return false;

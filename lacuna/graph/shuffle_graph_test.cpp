@@ -83,7 +83,7 @@ double kept_share(const std::vector<Edge>& before, const std::vector<Edge>& afte
   return kept / all;
 }
 
-constexpr uint32_t kSparse = 20000;  // genes, of which few are linked: shuffled by another way
+constexpr uint32_t kSparse = 20000;  // genes, few of them linked: shuffled with a PairTable
 
 // One-way edges, two-way links, edges stored up to three times, self loops; each with a value.
 HeteroGraph mixed_graph(uint64_t seed, uint32_t genes = 300) {
@@ -195,8 +195,8 @@ uint64_t hash_of_edges(const HeteroGraph& graph) {
   return hasher.value();
 }
 
-// Checkpoints of runs on shuffled graphs are bound to these bytes: what a bit for every pair of
-// genes gave (until 15 November 2026) must come out for ever.
+// Checkpoints of runs on shuffled graphs are bound to these bytes: the result must stay what
+// versions before the PairTable gave (until 15 November 2026).
 TEST(ShuffleGraph, GivesTheBytesOfOlderVersions) {
   const auto shuffled = [](const HeteroGraph& graph, uint64_t seed) {
     return hex(hash_of_edges(shuffle_graph(graph, seed)));

@@ -17,8 +17,7 @@ namespace lacuna::testing {
 
 using lacuna::fresh_seed;
 
-// Edge lists that own their numbers. After adding or changing edges, ask for lists() and plan()
-// anew.
+// Edge lists that own their numbers. After adding or changing edges, call lists() and plan() again.
 struct RandomGraph {
   uint32_t nodes = 0;
   std::vector<std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> types;  // sources, targets

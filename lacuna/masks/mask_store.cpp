@@ -255,7 +255,7 @@ Directory open_mask_directory(const fs::path& path, const Screen& screen,
   // What is being written is not unfinished for good: that is told first.
   std::optional<DirectoryLock> lock;
   if (fs::is_directory(path)) lock.emplace(path, DirectoryLock::Use::reading);
-  if (const auto whose = DirectoryWriter::whose_unfinished(path)) {
+  if (const auto whose = DirectoryWriter::unfinished_purpose(path)) {
     std::string command =
         fmt::format("lacuna prepare {} --rung RUNG --out {}", shell_word(screen.path().string()),
                     shell_word(path.string()));

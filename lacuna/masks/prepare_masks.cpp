@@ -43,7 +43,7 @@ StoreState read_state(const fs::path& out, bool again, const DirectoryLock* held
   if (!fs::exists(out / "manifest.json")) {
     DirectoryWriter::check_path(out, MaskStoreContents::format(), DirectoryWriter::Leftover::keep,
                                 held);
-    const auto whose = DirectoryWriter::whose_unfinished(out);
+    const auto whose = DirectoryWriter::unfinished_purpose(out);
     if (!whose) return {};
     StoreState state = {StoreState::Kind::unfinished};
     if (again || whose->is_null())

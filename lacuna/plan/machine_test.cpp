@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
-#include "lacuna/core/system/file_size_limit.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/core/testing.h"

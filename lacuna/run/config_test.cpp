@@ -65,7 +65,7 @@ TEST(Config, UnknownKeysNameTheNearest) {
   EXPECT_ERROR(parse("spilt: random"), "no setting 'spilt'; did you mean 'split'?");
   EXPECT_ERROR(parse("epochs: 3"), "no setting 'epochs'; did you mean 'train.epochs'?");
   EXPECT_ERROR(parse("train: {zzzzzzzz: 3}"), "no setting 'train.zzzzzzzz'; there are: epochs, ");
-  EXPECT_ERROR(parse("split: a\nsplit: b"), "'split' stands there twice, again in line ");
+  EXPECT_ERROR(parse("split: a\nsplit: b"), "'split' is given twice, again in line ");
   EXPECT_ERROR(parse("", {"train.epoch=3"}), "'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_ERROR(parse("", {"evaluate.part=[test]"}), "did you mean 'evaluate.parts'?");
   EXPECT_ERROR(parse("", {"trian.lr=3"}), "'trian'; did you mean 'train'?");

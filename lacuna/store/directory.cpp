@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-// A manifest may come from anywhere: a file it names lies inside its directory.
+// A manifest may be forged: the files it names must lie inside its directory.
 void check_inside(const std::string& file) {
   const fs::path path(file);
   bool inside = !file.empty() && path.is_relative();
@@ -226,15 +226,15 @@ std::unique_ptr<DirectoryLock> DirectoryWriter::lock(const fs::path& path) {
       path.string(), writer_in_words(path));
 }
 
-std::optional<Json> DirectoryWriter::whose_unfinished(const fs::path& path) {
+std::optional<Json> DirectoryWriter::unfinished_purpose(const fs::path& path) {
   const auto partial = load_partial_manifest(path);
   if (!partial) return std::nullopt;
-  Json whose;
-  read_manifest(path, [&] { whose = partial->at("whose"); });
-  return whose;
+  Json purpose;
+  read_manifest(path, [&] { purpose = partial->at("whose"); });
+  return purpose;
 }
 
-std::optional<std::string> DirectoryWriter::format_unfinished(const fs::path& path) {
+std::optional<std::string> DirectoryWriter::unfinished_format(const fs::path& path) {
   const auto partial = load_partial_manifest(path);
   if (!partial) return std::nullopt;
   std::string format;
@@ -242,25 +242,25 @@ std::optional<std::string> DirectoryWriter::format_unfinished(const fs::path& pa
   return format;
 }
 
-void DirectoryWriter::reopen(const fs::path& path, const Json& whose) {
+void DirectoryWriter::reopen(const fs::path& path, const Json& purpose) {
   const Json manifest = load_manifest(path).json;
   read_manifest(path, [&] {
-    write_partial_manifest(path, manifest.at("format"), manifest.at("version").get<int>(), whose);
+    write_partial_manifest(path, manifest.at("format"), manifest.at("version").get<int>(), purpose);
   });
   fs::remove(path / kManifest);
   sync_directory(path);
 }
 
 DirectoryWriter::DirectoryWriter(const fs::path& path, const DirectoryFormat& format,
-                                 const Json& whose, Leftover leftover, const DirectoryLock* held)
+                                 const Json& purpose, Leftover leftover, const DirectoryLock* held)
     : path_(path.has_filename() ? path : path.parent_path()), format_(format) {
   check_path(path_, format, leftover, held);
   create_directory_durably(path_);
   if (!held) {
     lock_ = lock(path_);
-    check_path(path_, format, leftover, lock_.get());  // nobody was quicker
+    check_path(path_, format, leftover, lock_.get());  // again: another may have been quicker
   }
-  write_partial_manifest(path_, format.name, format.version, whose);
+  write_partial_manifest(path_, format.name, format.version, purpose);
   if (leftover == Leftover::discard) remove_files(path_, format);
 }
 
@@ -278,14 +278,14 @@ fs::path DirectoryWriter::prepare(const std::string& file) {
   return path;
 }
 
-void DirectoryWriter::take_note(const std::string& file, FileEntry entry) {
+void DirectoryWriter::record(const std::string& file, FileEntry entry) {
   entry.bytes = fs::file_size(path_ / file);
   files_[file] = std::move(entry);
 }
 
 void DirectoryWriter::add_array(const std::string& file, const Array& array) {
   const uint64_t hash = write_npy(prepare(file), array);
-  take_note(file, {.xxh3 = hash, .is_array = true, .dtype = array.dtype(), .shape = array.shape()});
+  record(file, {.xxh3 = hash, .is_array = true, .dtype = array.dtype(), .shape = array.shape()});
 }
 
 void DirectoryWriter::add_lines(const std::string& file, const std::vector<std::string>& lines) {
@@ -301,7 +301,7 @@ void DirectoryWriter::add_lines(const std::string& file, const std::vector<std::
     write("\n");
   }
   writer.close();
-  take_note(file, {.xxh3 = hasher.value()});
+  record(file, {.xxh3 = hasher.value()});
 }
 
 NpyWriter DirectoryWriter::open_array(const std::string& file, DType dtype, Shape row_shape) {
@@ -310,13 +310,12 @@ NpyWriter DirectoryWriter::open_array(const std::string& file, DType dtype, Shap
 
 void DirectoryWriter::add_array(const std::string& file, NpyWriter& writer) {
   const uint64_t hash = writer.close();
-  take_note(file,
-            {.xxh3 = hash, .is_array = true, .dtype = writer.dtype(), .shape = writer.shape()});
+  record(file, {.xxh3 = hash, .is_array = true, .dtype = writer.dtype(), .shape = writer.shape()});
 }
 
 void DirectoryWriter::add_file(const std::string& file) {
   const fs::path path = prepare(file);
-  take_note(file, {.xxh3 = hash_file(path)});
+  record(file, {.xxh3 = hash_file(path)});
 }
 
 void DirectoryWriter::commit(const Json& extra) {

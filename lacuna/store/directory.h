@@ -70,45 +70,44 @@ class Directory {
 };
 
 // A directory being written. Refuses a path that exists, unless it is empty or an unfinished
-// directory of the same format (what an interrupted run left), which is started afresh, or gone on
-// with where its owner can (Leftover::keep). What the format does not write is never removed: a
-// directory that holds such a thing is not started afresh. Unless commit() is reached the directory
-// stays unfinished on disk: manifest.partial.json, the first file written, says of what format it
-// is, who writes it and whose data it will hold (`whose`).
+// directory of the same format (what an interrupted run left), which is started afresh, or
+// continued (Leftover::keep). Files that the format does not write are never removed: a directory
+// that holds one is not started afresh. Unless commit() is reached the directory stays unfinished
+// on disk: manifest.partial.json, the first file written, states its format, its writer and what it
+// is to hold (`purpose`; "whose" in the file).
 //
 // One writer at a time: it has the directory's lock until commit() or its own end, and a second one
-// throws Error that names the first. Who holds a lock() of the directory already hands it in, and
-// goes on holding it.
+// throws Error that names the first. A caller that has the lock() already passes it in and keeps
+// it.
 //
-// File names are relative to path(), with '/' between folders; the format writes() them.
+// File names are relative to path(), with '/' between folders, and match the format's patterns.
 class DirectoryWriter {
  public:
   enum class Leftover { discard, keep };  // the files of an unfinished directory
   DirectoryWriter(const fs::path& path, const DirectoryFormat& format,
-                  const Json& whose = Json::object(), Leftover leftover = Leftover::discard,
+                  const Json& purpose = Json::object(), Leftover leftover = Leftover::discard,
                   const DirectoryLock* held = nullptr);
-  // Throws what the constructor would for this path: for who has long work to do before it.
+  // Throws what the constructor would throw for this path: for callers with long work before it.
   static void check_path(const fs::path& path, const DirectoryFormat& format,
                          Leftover leftover = Leftover::discard,
                          const DirectoryLock* held = nullptr);
   static std::unique_ptr<DirectoryLock> lock(const fs::path& path);
-  // The `whose` of an unfinished directory; nothing where there is none, or a finished one.
-  static std::optional<Json> whose_unfinished(const fs::path& path);
-  // Its format, likewise.
-  static std::optional<std::string> format_unfinished(const fs::path& path);
-  // Makes a finished directory an unfinished one with all its files, to be gone on with, or started
-  // afresh. The caller has its lock().
-  static void reopen(const fs::path& path, const Json& whose);
+  // The purpose and the format of an unfinished directory; nothing where there is none, or a
+  // finished one.
+  static std::optional<Json> unfinished_purpose(const fs::path& path);
+  static std::optional<std::string> unfinished_format(const fs::path& path);
+  // Turns a finished directory back into an unfinished one with all its files, to be continued or
+  // started afresh. The caller has its lock().
+  static void reopen(const fs::path& path, const Json& purpose);
 
   const fs::path& path() const { return path_; }
   uint64_t bytes() const;  // of all files so far
   void add_array(const std::string& file, const Array& array);
   void add_lines(const std::string& file, const std::vector<std::string>& lines);
-  // For arrays written row by row: open, append, then add_array(file, writer) closes it and takes
-  // note of it.
+  // For arrays written row by row: open, append, then add_array(file, writer) closes and adds it.
   NpyWriter open_array(const std::string& file, DType dtype, Shape row_shape);
   void add_array(const std::string& file, NpyWriter& writer);
-  // Takes in a file that someone else wrote under path() and flushed.
+  // Adds a file that was written under path() by other means, and flushed.
   void add_file(const std::string& file);
   // Writes the manifest: `extra`'s members after format, version and files. The directory is
   // finished and durable.
@@ -116,7 +115,7 @@ class DirectoryWriter {
 
  private:
   fs::path prepare(const std::string& file);  // full path, parent made
-  void take_note(const std::string& file, FileEntry entry);
+  void record(const std::string& file, FileEntry entry);
 
   fs::path path_;
   DirectoryFormat format_;
@@ -126,12 +125,12 @@ class DirectoryWriter {
 
 // Adds an array to a finished directory: the array first, then, by rename, the manifest as
 // change() leaves it. A reader sees the directory without the array or with it. Two that add at
-// once take turns. What lies at the file's place is replaced, a link too, and what that leads to
-// stays as it was; a folder that is a link is refused, for it may lead out of the directory.
+// once take turns. A file or link in its place is replaced (a link is not followed); a folder that
+// is a link is refused: it may lead out of the directory.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
-// The other way round: first the manifest, as change() leaves it and without the file, then the
-// file goes.
+// The reverse: first the manifest, as change() leaves it and without the file, then the file is
+// removed.
 void remove_file_from(const fs::path& directory, const std::string& file,
                       const std::function<void(Json& manifest)>& change);
 

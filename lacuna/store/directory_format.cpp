@@ -21,7 +21,7 @@ bool is_folder_of(const DirectoryFormat& format, const std::string& folder) {
   });
 }
 
-// All that lies in it, with what is in folders; a folder comes before its contents.
+// Everything in a directory and its folders; a folder comes before its contents.
 std::vector<fs::directory_entry> all_in(const fs::path& directory) {
   std::vector<fs::directory_entry> found;
   std::error_code error;
@@ -60,7 +60,7 @@ void check_holds_only(const fs::path& directory, const DirectoryFormat& format) 
 
 void remove_files(const fs::path& directory, const DirectoryFormat& format) {
   auto entries = all_in(directory);
-  std::ranges::reverse(entries);  // what is in a folder before the folder
+  std::ranges::reverse(entries);  // a folder's contents before the folder
   for (const auto& entry : entries) {
     const std::string file = name_in(directory, entry);
     const bool goes = is_folder(entry) ? is_folder_of(format, file) && fs::is_empty(entry.path())

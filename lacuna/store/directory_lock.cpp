@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-// An open directory with its lock; -1 where others exclude it.
+// The descriptor of the open, locked directory; -1 where others exclude this use.
 int open_locked(const fs::path& directory, DirectoryLock::Use use, DirectoryLock::Wait wait) {
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) throw_errno(directory.string(), "cannot open");

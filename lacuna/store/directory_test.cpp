@@ -142,11 +142,11 @@ TEST_F(DirectoryTest, UnfinishedIsRefusedByReadersAndStartedAfreshByItsWriter) {
 
 TEST_F(DirectoryTest, AFinishedOneCanBeReopenedAndGoneOnWith) {
   write();
-  EXPECT_FALSE(DirectoryWriter::whose_unfinished(path_));
+  EXPECT_FALSE(DirectoryWriter::unfinished_purpose(path_));
   const std::string array = read_text(path_ / "a/numbers.npy");
   DirectoryWriter::reopen(path_, {{"of", "mine"}});
   EXPECT_ERROR(open(), "unfinished");
-  EXPECT_EQ(DirectoryWriter::whose_unfinished(path_)->at("of"), "mine");
+  EXPECT_EQ(DirectoryWriter::unfinished_purpose(path_)->at("of"), "mine");
   using Leftover = DirectoryWriter::Leftover;
   {
     DirectoryWriter writer(path_, format(), {{"of", "yours"}}, Leftover::keep);
@@ -155,9 +155,9 @@ TEST_F(DirectoryTest, AFinishedOneCanBeReopenedAndGoneOnWith) {
     writer.commit({});
   }
   EXPECT_NO_THROW(open().check(Progress::none()));
-  EXPECT_FALSE(DirectoryWriter::whose_unfinished(path_));
+  EXPECT_FALSE(DirectoryWriter::unfinished_purpose(path_));
   DirectoryWriter::reopen(path_, Json());
-  EXPECT_TRUE(DirectoryWriter::whose_unfinished(path_)->is_null());
+  EXPECT_TRUE(DirectoryWriter::unfinished_purpose(path_)->is_null());
   DirectoryWriter(path_, format());
   EXPECT_FALSE(fs::exists(path_ / "a/numbers.npy"));
 }
@@ -190,7 +190,7 @@ TEST_F(DirectoryTest, OneWriterAtATime) {
   EXPECT_EQ(open().lines("names.txt"), std::vector<std::string>{"first"});
   const fs::path other = parent_ / "other";
   { DirectoryWriter interrupted(other, format()); }
-  const auto lock = DirectoryWriter::lock(other);  // who has the lock hands it in
+  const auto lock = DirectoryWriter::lock(other);  // a caller that has the lock passes it in
   EXPECT_ERROR(DirectoryWriter(other, format()), "in use");
   using Leftover = DirectoryWriter::Leftover;
   DirectoryWriter(other, format(), {}, Leftover::discard, lock.get()).commit({});
@@ -287,11 +287,11 @@ TEST_F(DirectoryTest, DamageToTheManifestOfAnUnfinishedOneIsFound) {
   { DirectoryWriter writer(path_, format(), {{"command", "test"}}); }
   const std::string text = read_text(path_ / kPartialManifest);
   flip(path_ / kPartialManifest, text.find("test"));
-  EXPECT_ERROR(DirectoryWriter::whose_unfinished(path_), "its bytes have changed");
+  EXPECT_ERROR(DirectoryWriter::unfinished_purpose(path_), "its bytes have changed");
   EXPECT_ERROR(DirectoryWriter(path_, format()), "its bytes have changed");
 }
 
-// Who plants a link in a shared directory does not get files elsewhere written or removed.
+// A link planted in a shared directory does not make us write or remove files elsewhere.
 TEST_F(DirectoryTest, NothingIsWrittenThroughALink) {
   write();
   const fs::path outside = parent_ / "outside", folder = parent_ / "folder";

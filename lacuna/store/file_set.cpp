@@ -43,9 +43,8 @@ void check_name(const std::string& name) {
   if (!is_plain) throw Error("it names a file '{}', which cannot be one of its own", name);
 }
 
-// The set that an index of any state names: none where it is missing, damaged or of an older
-// version.
-FileSet set_there(const fs::path& root, const std::string& index) {
+// The set that the index names; empty where it is missing, damaged or of an older version.
+FileSet named_set(const fs::path& root, const std::string& index) {
   if (!fs::exists(root / index)) return {};
   try {
     return FileSet::from_index(root, read_sealed_json(root / index).json);
@@ -93,9 +92,8 @@ fs::path FileSet::find(const std::string& name) const {
   if (!fs::exists(path, error)) throw Error("{} is missing", path.string());
   if (!fs::is_regular_file(path, error))
     throw Error("{} is damaged: not a regular file", path.string());
-  const uint64_t there = fs::file_size(path, error);
-  throw Error("{} is damaged: its {} bytes are not the {} that were written", path.string(), there,
-              file->bytes);
+  throw Error("{} is damaged: its {} bytes are not the {} that were written", path.string(),
+              fs::file_size(path, error), file->bytes);
 }
 
 void FileSet::check() const {
@@ -119,10 +117,10 @@ FileSetWriter::FileSetWriter(const fs::path& root, std::string index, std::strin
                 (root_ / folder_).string());
   lock_ = std::make_unique<DirectoryLock>(root_ / folder_, DirectoryLock::Use::writing,
                                           DirectoryLock::Wait::yes);
-  // A writer that was killed behind its step 3 is finished here; one before it left only files that
-  // nobody names.
-  const FileSet there = set_there(root_, index_);
-  for (const ListedFile& file : there.files()) {
+  // A writer that was killed after its step 3 is finished here; one killed earlier left only files
+  // that no index names.
+  const FileSet current = named_set(root_, index_);
+  for (const ListedFile& file : current.files()) {
     const fs::path path = root_ / file.name;
     if (!has_bytes(path, file) && has_bytes(new_name(path), file))
       rename_file(new_name(path), path);
@@ -153,8 +151,8 @@ void FileSetWriter::commit(Json index, const std::function<bool(const std::strin
   sync_directory(root_ / folder_);
   try {
     write_sealed_json(root_ / index_, index);
-  } catch (...) {  // the rename may have come about, and only the flush behind it failed
-    is_committed_ = set_there(root_, index_).files() == set.files();
+  } catch (...) {  // perhaps the rename succeeded, and only the flush after it failed
+    is_committed_ = named_set(root_, index_).files() == set.files();
     throw;
   }
   is_committed_ = true;

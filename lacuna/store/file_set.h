@@ -10,16 +10,15 @@
 //
 // A kill, or a loss of power, at any moment leaves the old set or the new, whole:
 //
-//   1. what a writer that was killed left is put right, see 4;
+//   1. a writer that was killed inside step 4 is finished;
 //   2. every new file is written beside the old as NAME.new, and flushed;
 //   3. the index is replaced by rename: from here on the set is the new one;
-//   4. each NAME.new is renamed to NAME, and what the old set had and the new one has not is
-//      removed.
+//   4. each NAME.new is renamed to NAME, and files that only the old set had are removed.
 //
 // Up to 3 nothing of the old set is touched; after 3 the bytes that the index names lie under NAME
-// or NAME.new, and a reader takes whichever of the two has them. So whoever reads through the index
-// never sees a mixture; who opens NAME alone may see the old one for as long as step 4 takes, or,
-// after a kill inside it, until the set is written again.
+// or NAME.new, and a reader takes whichever of the two has them. So a reader that goes through the
+// index never sees a mixture; one that opens NAME alone may see the old one for as long as step 4
+// takes, or, after a kill inside it, until the set is written again.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +43,8 @@ struct ListedFile {
 class FileSet {
  public:
   FileSet() = default;
-  // Of an index's member "files"; empty where there is none (an older version wrote it). Throws
-  // Json::exception or Error for a member that is none.
+  // From an index's member "files"; empty where there is none (an older version wrote it). Throws
+  // Json::exception or Error for a malformed member.
   static FileSet from_index(const fs::path& root, const Json& index);
   static FileSet from_files(const fs::path& root, std::vector<ListedFile> files);
 
@@ -71,8 +70,8 @@ class FileSetWriter {
   FileSetWriter& operator=(const FileSetWriter&) = delete;
 
   void add(const std::string& name, const Array& array);  // step 2; name: "test.sample.npy"
-  // Steps 3 and 4. is_ours: whether a file of the folder, by name, may be removed where the new set
-  // has it not; the user's own stay.
+  // Steps 3 and 4. is_ours: whether a file of the folder, by name, may be removed when it is not in
+  // the new set; the user's own files stay.
   void commit(Json index, const std::function<bool(const std::string&)>& is_ours);
 
  private:

@@ -68,7 +68,7 @@ TEST(FileSet, AKillAtAnyStepLeavesTheOldOrTheNewWhole) {
     EXPECT_TRUE(value == 1 || value == 2) << k;
     killed += was_killed;
     old += value == 1;
-    // Killed once more while the next writer mends that, and then written in peace.
+    // Killed once more while the next writer repairs that, and then written undisturbed.
     killed_at(k % 7, [&] { write_set(root, 3, "third.npy"); });
     EXPECT_TRUE(value_of(root) == value || value_of(root) == 3) << k;
     write_set(root, 4, "fourth.npy");

@@ -1,5 +1,5 @@
 // A fingerprint in named parts: "genes", "edges gene.physical.gene", "rules", "samples 0:65536",
-// ... so that a message can say what differs. Of contents only: no paths, no times.
+// ... so that a message can say what differs. It covers contents only: no paths, no times.
 #pragma once
 
 #include <cstdint>

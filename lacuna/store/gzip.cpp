@@ -53,7 +53,7 @@ struct GzipFile::State {
   }
   uint64_t place() const { return taken - unread().size(); }  // in the file, of what is unread
 
-  // Reads on until so many bytes are unread; false where the file ends before.
+  // Reads from the file until `wanted` bytes are unread; false where it ends before.
   bool fill(size_t wanted) {
     while (unread().size() < wanted) {
       buffer.erase(buffer.begin(), buffer.begin() + ptrdiff_t(used));
@@ -108,7 +108,7 @@ struct GzipFile::State {
     return room - stream.avail_out;
   }
 
-  // To the next gzip file in this one; false behind the last.
+  // To the next gzip file in this one; false after the last.
   bool begin_member() {
     fill(sizeof kMagic);
     if (!starts_with_magic()) {
@@ -135,7 +135,7 @@ struct GzipFile::State {
   uint64_t bytes = 0, taken = 0;  // of the file; read from it
   bool is_gzip = false, is_inside = false, is_done = false;
   z_stream stream = {};
-  std::vector<unsigned char> buffer;  // the last of what was taken; from `used` on it is unread
+  std::vector<unsigned char> buffer;  // the last bytes taken, unread from `used` on
   size_t used = 0;
 };
 

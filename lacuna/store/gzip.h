@@ -1,8 +1,7 @@
-// Reading a file that is plain or gzip, which its first two bytes tell, from front to back.
+// Reads a plain or gzip file (its first two bytes tell which) from front to back.
 //
-// Several gzip files one behind the other are one (`cat a.gz b.gz`), and zeros behind them are
-// padding, as for gzip itself. Anything else behind them is an Error with its place: what begins as
-// gzip and goes on as something else was damaged.
+// Several gzip files one after another are one (`cat a.gz b.gz`), and zeros after them are padding,
+// as for gzip itself. Anything else after them is an Error with its place: the file was damaged.
 //
 // Throws Error that names the file: it cannot be read, is no regular file, is damaged or cut short.
 #pragma once
@@ -21,10 +20,10 @@ class GzipFile {
   explicit GzipFile(const fs::path& path);
   ~GzipFile();
 
-  // The next bytes of the contents; how many: less than there is room for only at the end.
+  // Reads the next bytes of the contents; returns how many: fewer than asked for only at the end.
   size_t read(std::span<char> bytes);
-  uint64_t bytes_read() const;  // of the file as it lies on disk
-  uint64_t bytes() const;       // all of them
+  uint64_t bytes_read() const;  // of the file on disk, compressed or not
+  uint64_t bytes() const;       // of the whole file on disk
 
  private:
   struct State;

@@ -86,7 +86,7 @@ TEST(Gzip, DamageAndCutsAreErrors) {
   int errors = 0;
   for (int round = 0; round < 300; ++round) {
     std::string damaged = packed;
-    const size_t byte = 10 + random.below(packed.size() - 10);  // behind gzip's head
+    const size_t byte = 10 + random.below(packed.size() - 10);  // after gzip's header
     damaged[byte] = char(damaged[byte] ^ 1 << random.below(8));
     write_file(folder / "f", damaged);
     try {  // the last byte of the data may have bits that mean nothing

@@ -1,9 +1,9 @@
 // For tests only: a process that is killed at its k-th change of the disk.
 //
-//   for (int k = 0; killed_at(k, [&] { write(); }); ++k) { ... what is there now ... }
+//   for (int k = 0; killed_at(k, [&] { write(); }); ++k) { ... check what is on disk now ... }
 //
-// Defines the C library's pwrite(), fsync(), rename(), unlink() and remove() for the program that
-// includes it (one file of it): they count while a child writes, and end it as SIGKILL would, a
+// Replaces the C library's pwrite(), fsync(), rename(), unlink() and remove() in the program of
+// which one file includes this: they count while a child writes, and end it as SIGKILL would, a
 // pwrite() also after half of its bytes.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace lacuna {
 
-inline int steps_left = -1;  // below 0: nobody counts
+inline int steps_left = -1;  // below 0: not counting
 
 inline bool is_last_step() { return steps_left >= 0 && steps_left-- == 0; }
 inline void count_step() {

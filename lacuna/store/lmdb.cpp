@@ -42,7 +42,7 @@ uint64_t used_bytes(MDB_env* environment, const fs::path& path) {
 }
 
 // A file's first two pages say how large pages are and where the tree begins. LMDB divides by that
-// size before it looks at it.
+// size without checking it.
 struct FirstPage {
   LmdbPageHeader header;
   uint32_t magic, version;
@@ -67,7 +67,7 @@ void check_first_pages(const fs::path& file) {
   const MappedFile mapped(file);
   const auto bytes = mapped.bytes();
   FirstPage page;
-  if (bytes.size() < sizeof page) return;  // cut short, which is told with what it should be
+  if (bytes.size() < sizeof page) return;  // cut short: LMDB or check_length() says so
   std::memcpy(&page, bytes.data(), sizeof page);
   constexpr uint32_t kMagic = 0xbeefc0de;
   const uint64_t size = page.page_bytes;
@@ -133,13 +133,13 @@ void LmdbEnvironment::enter_mapping() {
     if (!line.ends_with(" " + name) || std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2)
       continue;
     const auto* const address = reinterpret_cast<const void*>(begin);
-    if (is_mapped_range(address)) continue;  // by somebody else
+    if (is_mapped_range(address)) continue;  // another mapping of the same file
     mapping_ = std::make_unique<const MappedRange>(address, end - begin, data_file());
     return;
   }
 }
 
-// A page behind the end of the file would be a bus error when it is touched.
+// Touching a page beyond the end of the file would be a bus error.
 void LmdbEnvironment::check_length() const {
   const uint64_t needed = bytes_used();
   const uint64_t there = fs::file_size(data_file());
@@ -209,7 +209,7 @@ LmdbWriter::LmdbWriter(const fs::path& directory)
   const fs::path file = directory / "data.mdb";
   const uint64_t two_pages = 2 * uint64_t(::sysconf(_SC_PAGESIZE));
   if (fs::exists(file) && fs::file_size(file) < two_pages)
-    fs::remove(file);  // of a writer that ended while it made the file: nothing is in it
+    fs::remove(file);  // its writer ended while creating it: nothing is in it
   if (fs::exists(file)) check_lmdb_tree(directory);
   check_lmdb(mdb_env_open(environment_.get(), directory.c_str(), MDB_NOLOCK, 0666), directory,
              "cannot write an LMDB here");
@@ -241,7 +241,7 @@ std::string LmdbWriter::last_key() const { return key_at(MDB_LAST); }
 
 void LmdbWriter::begin(uint64_t values, uint64_t bytes) {
   LACUNA_ASSERT(!transaction_);
-  // A value wastes up to a page, and the pages of the tree are written anew along one path.
+  // A value wastes up to a page, and one path of the tree's pages is rewritten.
   const uint64_t page = stat_of(environment_.get(), path_).ms_psize;
   bytes_begun_ = bytes + values * (page + page / 16) + 128 * page;
   const uint64_t needed = bytes_used() + bytes_begun_;
@@ -269,8 +269,8 @@ void LmdbWriter::commit() {
   if (code != MDB_SUCCESS) refuse_commit(code);
 }
 
-// LMDB takes a write that stops half-way for an "Input/output error", whatever stopped it: a full
-// disk, a quota, a limit on file sizes. Writing a little more, behind the end, tells which.
+// LMDB reports a write that stops half-way as "Input/output error", whatever stopped it: a full
+// disk, a quota, a limit on file sizes. Writing a little more, after the end, tells which.
 void LmdbWriter::refuse_commit(int code) const {
   constexpr size_t kProbe = 64 << 10;
   const fs::path file = path_ / "data.mdb";

@@ -12,8 +12,8 @@
 //
 // No lock file is made or taken for reading, so read-only folders work, and nobody may write to the
 // database meanwhile. A file cut short, or with damaged first pages, is refused when it is opened;
-// one cut short later is named (core/mapped_fault.h). LMDB keeps no checksums, so a damaged page
-// inside it can crash whoever reads it: lmdb_records.h and lmdb_child.h read such a database.
+// one cut short later is named (core/system/mapped_fault.h). LMDB keeps no checksums, so a damaged
+// page inside it can crash whoever reads it: lmdb_records.h and lmdb_child.h read such a database.
 //
 // Throws Error that names the path.
 #pragma once
@@ -41,8 +41,7 @@ struct LmdbClose {
   void operator()(MDB_cursor* cursor) const;
 };
 
-// What LMDB writes before a value that has pages of its own. Other pages begin with their number,
-// too.
+// What LMDB writes before a value that has pages of its own. All pages begin with their number.
 struct LmdbPageHeader {
   static constexpr uint16_t kOverflow = 4;
   uint64_t page;  // its number: it lies at page * page_bytes of the file
@@ -64,7 +63,7 @@ class LmdbEnvironment {
   fs::path data_file() const;
   uint64_t entries() const;
   uint64_t page_bytes() const;
-  uint64_t bytes_used() const;  // of the file: what lies behind is nobody's
+  uint64_t bytes_used() const;  // of the file; bytes after them mean nothing
   MDB_env* get() const { return environment_.get(); }
 
  private:
@@ -97,7 +96,7 @@ class LmdbCursor {
  public:
   explicit LmdbCursor(const LmdbTransaction& transaction);
 
-  bool next();  // to the first entry, then the one after; false behind the last
+  bool next();  // to the first entry, then the one after; false after the last
   std::string_view key() const { return key_; }
   std::span<const std::byte> value() const { return value_; }
   // Where the value lies in the file: LMDB does not say, but the key lies in a page that begins
@@ -111,16 +110,16 @@ class LmdbCursor {
   std::span<const std::byte> value_;
 };
 
-// A database being written, in ascending order of its keys; made where there is none, else gone on
-// with. What is put between begin() and commit() is there for nobody before commit() returns, and
-// then it is on the disk: after a kill or a loss of power the database is that of the last commit.
+// A database being written, in ascending order of its keys; created where there is none, else
+// continued. What is put between begin() and commit() is invisible until commit() returns, and then
+// it is on the disk: after a kill or a loss of power the database is that of the last commit.
 //
 // No lock is taken: the caller sees to it that nobody reads or writes meanwhile. A transaction is
-// held in memory, and its pages are written when it is committed: 64 MB or so make a flush cheap.
-// A database that is there is checked first (check_lmdb_tree of lmdb_records.h): writing into a
+// held in memory, and its pages are written when it is committed: with 64 MB or so the flush costs
+// little. An existing database is checked first (check_lmdb_tree of lmdb_records.h): writing into a
 // damaged one can crash LMDB.
-// Values of half a page or more lie in pages of their own, 16 bytes behind the start of the first.
-// Throws Error that says how much was to be written and how much room is left where a disk is full.
+// Values of half a page or more lie in pages of their own, 16 bytes after the start of the first.
+// Where a disk is full, the Error says how much was to be written and how much room is left.
 class LmdbWriter {
  public:
   explicit LmdbWriter(const fs::path& directory);
@@ -128,9 +127,9 @@ class LmdbWriter {
   uint64_t entries() const;
   std::string first_key() const, last_key() const;  // empty where there are no entries
   uint64_t bytes_used() const;                      // of the file, as committed
-  // At most so many values, of so many bytes together, will be put.
+  // At most this many values, and bytes of all values together, will be appended.
   void begin(uint64_t values, uint64_t bytes);
-  void append(std::string_view key, std::span<const std::byte> value);  // behind all others
+  void append(std::string_view key, std::span<const std::byte> value);  // keys must ascend
   void commit();
 
  private:
@@ -144,8 +143,8 @@ class LmdbWriter {
   uint64_t bytes_begun_ = 0;  // that the transaction may write
 };
 
-// Bytes of the file for each of many values that are appended with keys of 4 bytes: large ones take
-// whole pages of their own (16 bytes of them go to LMDB), small ones share leaves.
+// Bytes of the file per value, for many that are appended with keys of 4 bytes: large ones take
+// whole pages of their own (LMDB uses 16 bytes of them), small ones share leaves.
 double lmdb_bytes_per_value(uint64_t value_bytes);
 
 // Throws Error("path: what: LMDB's words") unless code is 0.

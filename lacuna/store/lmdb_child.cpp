@@ -18,7 +18,8 @@
 namespace lacuna {
 namespace {
 
-// What it dies of is the parent's to tell: no words, no core file. It does not outlive the parent.
+// The parent reports what the child died of: it prints nothing, leaves no core file, and does not
+// outlive the parent.
 void prepare_to_die_quietly(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -76,7 +77,7 @@ std::optional<std::string> LmdbChild::death() {
   const pid_t pid = std::exchange(pid_, -1);
   LACUNA_ASSERT(pid > 0);
   while (::waitpid(pid, &status, 0) < 0) {
-    // Where SIGCHLD is ignored, nobody knows how it ended; an answer that lacks something tells.
+    // Where SIGCHLD is ignored, the exit status is lost; an incomplete answer is noticed anyway.
     if (errno == ECHILD) return std::nullopt;
     if (errno != EINTR) return "it was taken away";
   }

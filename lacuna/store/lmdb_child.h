@@ -1,9 +1,9 @@
 // A child process for LMDB, where the database may be damaged.
 //
-// LMDB keeps no checksums and believes what its pages say: a damaged one can crash whoever reads
-// it, or send it round in circles. What touches such a database therefore runs in a child process,
-// and what the child dies of is told by the parent, in words. lmdb_records.h walks through a
-// database this way; load/verify_masks.h looks for what is wrong with a store.
+// LMDB keeps no checksums and trusts its pages: a damaged one can crash the reader or make it loop
+// forever. Code that touches such a database therefore runs in a child process, and the parent
+// reports what the child died of. lmdb_records.h walks through a database this way;
+// masks/verify_masks.h finds out what is wrong with a store.
 #pragma once
 
 #include <sys/types.h>
@@ -22,14 +22,14 @@ class LmdbChild {
   // memory with the parent, writes nothing to the terminal, leaves no core file, and does not
   // outlive the thread that started it. `work` must not throw.
   explicit LmdbChild(const std::function<void(int fd)>& work);
-  ~LmdbChild();  // ends a child that still works
+  ~LmdbChild();  // kills a child that is still working
   LmdbChild(const LmdbChild&) = delete;
   LmdbChild& operator=(const LmdbChild&) = delete;
 
-  // Up to so many bytes of what the child has written; 0 when it has ended.
+  // The next bytes that the child has written; returns how many, 0 when it has ended.
   size_t read(std::span<std::byte> bytes);
   // What the child died of, once read() has returned 0: "Bus error", "it goes in circles", "exit
-  // code 1". Nothing where it ended by itself.
+  // code 1". Nothing where it ended normally.
   std::optional<std::string> death();
 
  private:
@@ -39,13 +39,13 @@ class LmdbChild {
 
 // ---- for the child
 
-// All of the bytes into the pipe; ends the process where there is nobody left to read them.
+// Writes all bytes into the pipe; ends the process where nobody is left to read them.
 void send_to_parent(int fd, std::span<const std::byte> bytes);
 
-// Ends the process when it works longer than this, as where LMDB goes in circles. Time spent
-// waiting for the disk or the parent does not count. 0: no limit.
+// Ends the process when it works longer than this, which means that LMDB goes in circles. Time
+// spent waiting for the disk or the parent does not count. 0: no limit.
 void limit_lmdb_work(long seconds);
-// For some tens of values, which take microseconds.
+// More than enough for some tens of values, which take microseconds.
 constexpr long kLongLmdbWork = 1;
 
 }  // namespace lacuna

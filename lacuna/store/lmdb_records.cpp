@@ -41,7 +41,7 @@ class FilePlaces {
 
   uint64_t of_key(std::string_view key) { return place(key.data()); }
 
-  // In the page of its key, or 16 bytes behind the start of pages of its own.
+  // In the page of its key, or 16 bytes after the start of pages of its own.
   uint64_t of_value(std::span<const std::byte> value, std::string_view key) {
     if (value.empty()) return of_key(key) + key.size();  // may stand at the end of the page
     const uintptr_t page = page_of(value.data());
@@ -165,7 +165,7 @@ struct LmdbRecords::State {
     entries = frame.value_bytes;
   }
 
-  // Throws Error for what the child has to say, and for its death.
+  // Throws Error with the child's message, or when the child died.
   Frame take_frame() {
     Frame frame;
     std::memcpy(&frame, take(sizeof frame).data(), sizeof frame);

@@ -3,9 +3,9 @@
 //   LmdbRecords records("data/lmdb");
 //   while (records.next()) use(records.key(), records.value());
 //
-// A child process walks through LMDB's tree (lmdb_child.h) and says where keys and values lie; they
-// are read here, from the mapped file, so nothing is copied and the child runs ahead. Nobody may
-// write to the database meanwhile.
+// A child process walks through LMDB's tree (lmdb_child.h) and sends where keys and values lie;
+// they are read here, from the mapped file, so nothing is copied and the child runs ahead. Nobody
+// may write to the database meanwhile.
 //
 // Throws Error that names the database: where there is none, or it is cut short; where its pages
 // are damaged, whether LMDB says so, crashes or goes in circles; where keys are not in order or a
@@ -32,7 +32,7 @@ class LmdbRecords {
   uint64_t entries() const;     // how many the database says there are
   uint64_t file_bytes() const;  // of its file
 
-  bool next();  // to the first entry, then the one after; false behind the last
+  bool next();  // to the first entry, then the one after; false after the last
   // Views into the mapped file, as long as this lives.
   std::string_view key() const;
   std::span<const std::byte> value() const;

@@ -11,7 +11,6 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
-#include "lacuna/core/system/file_size_limit.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -183,7 +182,7 @@ TEST_F(Lmdb, CutShortIsRefused) {
   }
 }
 
-// Where a fault is told with the file's name.
+// So that a fault is reported with the file's name.
 TEST_F(Lmdb, ItsMappingIsEntered) {
   write({{"1", "small"}, {"2", std::string(100'000, 'y')}});
   const void* place = nullptr;

@@ -60,11 +60,11 @@ std::optional<Json> load_partial_manifest(const fs::path& directory) {
 }
 
 void write_partial_manifest(const fs::path& directory, const std::string& format, int version,
-                            const Json& whose) {
+                            const Json& purpose) {
   const Json partial = {{"format", format},
                         {"version", version},
                         {"writer", {{"process", ::getpid()}, {"host", host_name()}}},
-                        {"whose", whose}};
+                        {"whose", purpose}};
   write_sealed_json(directory / kPartialManifest, partial);
 }
 
@@ -72,8 +72,8 @@ std::string writer_in_words(const fs::path& directory) {
   try {
     const Json partial = read_sealed_json(directory / kPartialManifest).json;
     const Json& writer = partial.at("writer");
-    const Json& whose = partial.at("whose");
-    const std::string command = whose.is_object() ? whose.value("command", "") : "";
+    const Json& purpose = partial.at("whose");
+    const std::string command = purpose.is_object() ? purpose.value("command", "") : "";
     return fmt::format(" (process {} on {}{}{})", writer.at("process").get<int64_t>(),
                        writer.at("host").get<std::string>(), command.empty() ? "" : ": ", command);
   } catch (const std::exception&) {

@@ -17,8 +17,8 @@ constexpr const char* kPartialManifest = "manifest.partial.json";
 
 // Throws Error when there is no such directory, or it is unfinished, or its manifest damaged.
 SealedJson load_manifest(const fs::path& directory);
-// By rename. One that had no checksum when it was loaded gets none: nobody knows whether its bytes
-// are those that were written.
+// By rename. A manifest that had no checksum when it was loaded gets none: whether its bytes are
+// those once written is not known.
 void replace_manifest(const fs::path& directory, const SealedJson& manifest);
 
 // Calls read(), which looks into the manifest of `directory`; a member that is missing or of
@@ -27,13 +27,13 @@ void read_manifest(const fs::path& directory, const std::function<void()>& read)
 
 // Nothing where there is none, or the directory is finished.
 std::optional<Json> load_partial_manifest(const fs::path& directory);
-// With the process and the host that write the directory.
+// States also the process and the host that write the directory.
 void write_partial_manifest(const fs::path& directory, const std::string& format, int version,
-                            const Json& whose);
-// " (process 4711 on node7: lacuna generate screen cc)"; nothing where it is not said, or not yet.
+                            const Json& purpose);
+// " (process 4711 on node7: lacuna generate screen cc)"; empty where that cannot be read.
 std::string writer_in_words(const fs::path& directory);
 
-// Whether something is at this path, links followed. Throws Error where that cannot be seen.
+// Whether something is at this path, links followed. Throws Error where the system does not say.
 bool is_there(const fs::path& path);
 
 }  // namespace lacuna

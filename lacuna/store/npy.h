@@ -24,14 +24,14 @@ Array read_npy(const fs::path& path);
 // whole file.
 uint64_t write_npy(const fs::path& path, const Array& array);
 
-// The bytes before the elements, a multiple of 64 of them, and the same number for every number of
-// rows: the header of a growing file can be written last. description: NumPy's name of the element
+// The bytes before the elements: a multiple of 64, and equally many whatever the number of rows, so
+// that the header of a growing file can be written last. description: NumPy's name of the element
 // type, "<f4".
 std::string npy_header(std::string_view description, const Shape& shape);
 std::string_view npy_description(DType dtype);
 
-// An array whose first dimension is not known before the last row is written; for what does not fit
-// in memory.
+// An array whose first dimension is known only when the last row is written; for arrays that do not
+// fit in memory.
 class NpyWriter {
  public:
   NpyWriter(const fs::path& path, DType dtype, Shape row_shape);  // row_shape {} for a 1-D array

@@ -79,7 +79,7 @@ TEST_F(NpyTest, ReadsWhatNumPyMayWrite) {
   EXPECT_EQ(
       read(npy("{\"shape\": (2, 3), \"fortran_order\": False, \"descr\": \"|u1\"}", 6)).shape(),
       (Shape{2, 3}));
-  // One dimension is in both orders at once.
+  // With one dimension both orders are the same.
   EXPECT_EQ(read(npy("{'descr': '<u2', 'fortran_order': True, 'shape': (3,), }", 6)).size(), 3u);
   for (const int version : {2, 3})
     EXPECT_EQ(

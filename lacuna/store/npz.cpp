@@ -45,8 +45,8 @@ struct Entry {
   uint16_t padding = 0;
 };
 
-// What a local header and the central directory say of a member in the same words. All members are
-// of 1 January 1980, the earliest date there is.
+// The fields that a local header and the central directory share. All members are dated 1 January
+// 1980, the earliest date there is.
 void put_common(Record& record, const Entry& entry, uint64_t extra_bytes) {
   record.u16(kVersion).u16(kUtf8Names).u16(0 /*stored*/).u16(0).u16(1 << 5 | 1);
   record.u32(entry.crc).u32(kIn64Bits32).u32(kIn64Bits32);
@@ -156,7 +156,7 @@ void NpzWriter::add(const std::string& name, const Array& array) {
 
 void NpzWriter::add(const std::string& name, std::span<const std::string> texts) {
   std::vector<std::u32string> wide;
-  size_t longest = 1;  // NumPy has no texts of no letters
+  size_t longest = 1;  // NumPy has no text type of length 0
   for (const std::string& text : texts) {
     wide.push_back(code_points(text));
     longest = std::max(longest, wide.back().size());

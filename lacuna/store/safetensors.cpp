@@ -84,8 +84,8 @@ std::vector<uint64_t> counts_of(const Json& list, const fs::path& path, const st
                             return entry.is_number_unsigned();
                           });
   if (!are_counts)
-    throw Error("{}: array '{}' has a shape or a place that is none; the file is damaged",
-                path.string(), name);
+    throw Error("{}: array '{}' has a malformed shape or place; the file is damaged", path.string(),
+                name);
   return list.get<std::vector<uint64_t>>();
 }
 

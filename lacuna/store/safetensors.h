@@ -24,8 +24,8 @@ void write_safetensors(const fs::path& path, const Safetensors& contents);
 // wrong with it.
 Safetensors read_safetensors(const fs::path& path);
 
-// A checksum of names, arrays and metadata, kept as metadata "xxh3". The types and shapes of arrays
-// are not in it: whoever reads them checks those.
+// A checksum of names, arrays and metadata, kept as metadata "xxh3". It does not cover the types
+// and shapes of arrays: readers check those.
 void add_checksum(Safetensors& contents);
 Seal seal_of(const Safetensors& contents);
 

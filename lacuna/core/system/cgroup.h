@@ -7,7 +7,7 @@
 
 namespace lacuna {
 
-// Where a machine tells them; tests make up their own.
+// Where Linux lists them; tests make up their own.
 struct CgroupPlaces {
   std::filesystem::path mount = "/sys/fs/cgroup";
   std::filesystem::path groups_of_process = "/proc/self/cgroup";
@@ -20,8 +20,8 @@ struct CgroupFolder {
 };
 
 // The process's groups for a controller ("memory", "cpu"), from its own up to the topmost: the
-// limits of all of them hold. Folders need not be there: in a container the paths may be the
-// host's, and then the mount's own files count.
+// limits of all of them apply. Folders need not exist: in a container the paths may be the host's,
+// and then the mount's own files count.
 std::vector<CgroupFolder> cgroup_folders(const std::string& controller, const CgroupPlaces& places);
 
 }  // namespace lacuna

@@ -22,7 +22,7 @@ constexpr size_t kBufferBytes = 1 << 20;
 
 class FileDescriptor {
  public:
-  // Not blocking: opening a pipe that lies in place of a file would wait for who writes into it.
+  // Not blocking: opening a pipe in place of a file would wait for its writer.
   FileDescriptor(const fs::path& path, int flags)
       : fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) throw_errno(path.string(), "cannot open");
@@ -57,7 +57,7 @@ struct Mapping {
 
   size_t bytes;
   void* address;
-  std::optional<MappedRange> range;  // a file that is cut short is named (core/mapped_fault.h)
+  std::optional<MappedRange> range;  // names the file if it is cut short (mapped_fault.h)
 };
 
 }  // namespace
@@ -154,7 +154,7 @@ void sync_directory(const fs::path& directory) {
   if (::fsync(file.get()) != 0) throw_errno(path.string(), "cannot flush to the disk");
 }
 
-uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard) {
+uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& advance) {
   const FileDescriptor file(path, O_RDONLY);
   const mode_t mode = stat_of(file, path).st_mode;
   if (!S_ISREG(mode) && !S_ISDIR(mode))  // reading a directory says so itself
@@ -169,7 +169,7 @@ uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& he
     if (got == 0) return hasher.value();
     hasher.add(std::span(buffer).first(size_t(got)));
     total += uint64_t(got);
-    if (heard) heard(total);
+    if (advance) advance(total);
   }
 }
 

@@ -30,7 +30,7 @@ class MappedFile {
 };
 
 // A new file, written in order. Nothing is durable before close(), which flushes it to the disk; a
-// FileWriter that is destroyed unclosed leaves whatever was written, for the caller to remove.
+// FileWriter that is destroyed unclosed leaves what was written, for the caller to remove.
 class FileWriter {
  public:
   explicit FileWriter(const fs::path& path);
@@ -56,7 +56,7 @@ class FileWriter {
   std::string buffer_;
 };
 
-// A file that is there as a whole or not at all:
+// A file that appears as a whole or not at all:
 //
 //   AtomicFile file(path);
 //   FileWriter writer(file.temporary());  // beside path, a name that nobody else has
@@ -64,8 +64,8 @@ class FileWriter {
 //   writer.close();
 //   file.commit();
 //
-// Unless commit() is reached, what lies at temporary() is removed and `path` stays what it was. Of
-// several that write one path at once the last one's stays.
+// Unless commit() is reached, the file at temporary() is removed and `path` stays as it was. Of
+// several that write one path at once the last to commit wins.
 class AtomicFile {
  public:
   explicit AtomicFile(const fs::path& path);
@@ -75,7 +75,7 @@ class AtomicFile {
 
   const fs::path& path() const { return path_; }
   const fs::path& temporary() const { return temporary_; }
-  // Renames it, durably. Its bytes were flushed before (FileWriter::close() does).
+  // Renames it, durably. Its bytes must have been flushed (FileWriter::close() does).
   void commit();
 
  private:
@@ -83,16 +83,15 @@ class AtomicFile {
   bool is_committed_ = false;
 };
 
-// All of `bytes` at a place of an open file, whatever interrupts it. `path` is for the message.
+// Writes all of `bytes` at a place of an open file, interrupted or not. `path` is for messages.
 void write_at(int fd, std::span<const std::byte> bytes, uint64_t place, const fs::path& path);
 std::string read_text(const fs::path& path);
 // Replaces or creates `path` so that a reader, or a machine that loses power, sees the old text or
 // the new, never a part.
 void write_text_atomically(const fs::path& path, std::string_view text);
 void sync_directory(const fs::path& directory);
-// XXH3 of the whole file, read in pieces (memory stays flat); `heard` is told the bytes read so
-// far.
-uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& heard = {});
+// XXH3 of the whole file, read in pieces (memory stays flat); `advance` gets the bytes so far.
+uint64_t hash_file(const fs::path& path, const std::function<void(uint64_t)>& advance = {});
 // On the file system that holds path, for this user.
 uint64_t free_disk_bytes(const fs::path& path);
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lacuna/core/random.h"
-#include "lacuna/core/system/file_size_limit.h"
 #include "lacuna/core/testing.h"
 
 namespace lacuna {

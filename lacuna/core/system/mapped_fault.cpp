@@ -23,7 +23,7 @@ struct Slot {
   char path[kPathBytes] = {};
 };
 static_assert(std::atomic<uintptr_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
-              "a signal handler may only touch such");
+              "a signal handler may touch lock-free atomics only");
 
 Slot slots[MappedRange::kMost];
 constexpr size_t kNoSlot = MappedRange::kMost;
@@ -55,7 +55,7 @@ void pass_on(int number, siginfo_t* info, void* context) {
     return previous.sa_handler(number);
   // The access is tried again when this returns, and then ends the process as it always did.
   ::signal(SIGBUS, SIG_DFL);
-  if (info->si_code <= 0) ::raise(SIGBUS);  // sent by somebody: nothing is tried again
+  if (info->si_code <= 0) ::raise(SIGBUS);  // sent by a process: no access is tried again
 }
 
 void on_fault(int number, siginfo_t* info, void* context) {

@@ -22,7 +22,7 @@ struct Ended {
   std::string said;
 };
 
-// What becomes of a process that does `work`.
+// Runs `work` in a process of its own.
 Ended run(const std::function<void()>& work) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -82,7 +82,7 @@ TEST(MappedFault, InAThreadToo) {
   EXPECT_EQ(ended.said.find("error: " + (directory / "f").string() + ": became shorter"), 0u);
 }
 
-// A mapping of somebody else's, of which the file is gone.
+// A mapping that is not ours, whose file was emptied.
 void touch_foreign(const fs::path& path) {
   write_file(path, std::string(100'000, 'x'));
   FILE* const file = std::fopen(path.c_str(), "r");

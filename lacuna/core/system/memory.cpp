@@ -44,7 +44,7 @@ struct Version {
 constexpr Version kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 constexpr Version kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_inactive_file"};
-constexpr uint64_t kNoLimit = uint64_t(1) << 60;  // version 1 says "none" by a huge number
+constexpr uint64_t kNoLimit = uint64_t(1) << 60;  // version 1 writes a huge number for "none"
 
 std::optional<CgroupMemory> read_group(const CgroupFolder& folder) {
   const Version& version = folder.version == 2 ? kVersion2 : kVersion1;

@@ -1,5 +1,4 @@
-// How long work tells what it does. The library never prints: it reports to a Progress that its
-// caller gives.
+// How lengthy work reports what it does. The library never prints: its caller gives it a Progress.
 //
 // begin(), any number of advance() with growing `done`, then end(); all from the thread that called
 // the library.
@@ -18,7 +17,11 @@ class Progress {
   virtual void advance(uint64_t /*done*/) {}
   virtual void end() {}
 
-  static Progress& none();  // hears and says nothing
+  // Ignores everything.
+  static Progress& none() {
+    static Progress silent;
+    return silent;
+  }
 };
 
 }  // namespace lacuna

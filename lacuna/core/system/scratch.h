@@ -8,13 +8,13 @@
 
 namespace lacuna {
 
-// Large pieces ask for huge pages: a slab is read in random order, and 4 KB pages cost a table walk
-// a row.
+// Large pieces ask for huge pages: rows are read in random order, and each in a 4 KB page of its
+// own would cost a table walk.
 std::byte* allocate_scratch(size_t bytes);
 
-// Asks the system for huge pages behind [data, data + bytes), where it can still choose; nothing
-// else changes. A large result that is written for the first time costs one page fault in 512, and
-// its scattered rows fewer table walks.
+// Asks the system for huge pages in [data, data + bytes), where none are in use yet; no byte
+// changes. A large result that is written for the first time then costs a 512th of the page faults,
+// and its scattered rows fewer table walks.
 void ask_for_huge_pages(void* data, size_t bytes);
 
 template <class T>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMiB = size_t(1) << 20;
 
-// Whatever the system makes of the wish, the bytes stay, inside the range and around it.
+// Whatever the system does with the request, the bytes stay, inside the range and around it.
 TEST(Scratch, AskingForHugePagesChangesNoByte) {
   std::vector<uint8_t> memory(9 * kMiB + 77);
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = uint8_t(i * 2654435761u >> 24);

@@ -9,9 +9,9 @@ std::atomic<int> holders = 0;  // of Unstoppable
 
 namespace stop_detail {
 
-// 1: somebody has asked. More: a test's, which counts down to it.
+// 1: a stop was asked for. More: a test (StopAfter) counts down to 1.
 std::atomic<int64_t> state = 0;
-static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may only touch such");
+static_assert(std::atomic<int64_t>::is_always_lock_free, "signal handlers need lock-free atomics");
 
 bool is_due() noexcept {
   if (holders.load(std::memory_order_relaxed) > 0) return false;

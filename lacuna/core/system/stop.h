@@ -1,12 +1,12 @@
-// A stop that somebody asks for from outside: Ctrl-C, a scheduler's warning.
+// A stop that is asked for from outside: Ctrl-C, a scheduler's warning.
 //
-// One flag for the process. Whoever owns the signals sets it; work that may take longer than a
-// second looks at it as it goes, with throw_if_stopped(), and ends in a Stopped there. Whoever
-// began the work turns that into a checkpoint, a word, an exit code. A look costs one load, so
-// inner loops may look; parallel_for() (core/threads.h) does before every iteration.
+// One flag for the process. Signal handlers set it; work that may take longer than a second checks
+// it now and then with throw_if_stopped(), which throws Stopped. Whoever began the work turns that
+// into a checkpoint, a message, an exit code. A check costs one load, so inner loops may check;
+// parallel_for() (threads.h) does before every iteration.
 //
-// Stopped is no Error: nothing is wrong. Whoever catches std::exception to note a failure lets it
-// pass first.
+// Stopped is not an Error: nothing is wrong. Code that catches std::exception to note a failure
+// lets Stopped pass first.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,8 @@ inline void throw_if_stopped() {
   if (is_stop_asked()) throw Stopped();
 }
 
-// While one lives, nobody has asked: around what must be done whole once it has begun, and around
-// what a stop leaves behind (a checkpoint). In all threads, so for short work only.
+// While one lives, a stop waits, in all threads: for short work that must be completed once begun,
+// and for what is written because of a stop (a checkpoint).
 class Unstoppable {
  public:
   Unstoppable() noexcept;
@@ -45,8 +45,8 @@ class Unstoppable {
   Unstoppable& operator=(const Unstoppable&) = delete;
 };
 
-// For tests: somebody asks just before the `looks`-th look from now on (1: the next one), and has
-// not asked any more when this ends. One at a time.
+// For tests: a stop is asked for just before the `looks`-th check from now on (1: the next one),
+// and taken back when this ends. One at a time.
 class StopAfter {
  public:
   explicit StopAfter(uint64_t looks) noexcept;
@@ -55,7 +55,7 @@ class StopAfter {
   StopAfter& operator=(const StopAfter&) = delete;
 
   bool has_asked() const noexcept;
-  uint64_t looks() const noexcept;  // that there were, up to the one that it asked before
+  uint64_t looks() const noexcept;  // checks so far, up to the first that saw the stop
  private:
   uint64_t all_;
 };

@@ -24,7 +24,7 @@
 namespace lacuna {
 namespace {
 
-// A kernel for more CPUs than the set has room for says EINVAL: then with a larger one.
+// A kernel with more CPUs than the set has room for answers EINVAL: then a larger set is tried.
 int threads_by_affinity() {
   for (size_t cpus = CPU_SETSIZE; cpus <= size_t(CPU_SETSIZE) << 10; cpus *= 2) {
     const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(
@@ -129,7 +129,7 @@ class Pool {
 };
 
 // A forked child has none of its parent's threads: it gets a new pool and leaks the old one, whose
-// threads are not there to be joined.
+// threads cannot be joined.
 Pool*& pool_pointer() {
   static Pool* pool = [] {
     ::pthread_atfork(nullptr, nullptr, [] { pool_pointer() = new Pool; });

@@ -6,7 +6,7 @@
 namespace lacuna {
 namespace {
 
-// Whether a sign that spreadsheets compute with stands behind so many apostrophes, or none.
+// Whether the text starts with a sign of a formula, after any number of apostrophes.
 bool begins_a_formula(std::string_view text) {
   const size_t first = text.find_first_not_of('\'');
   return first != text.npos && std::string_view("=+-@\t\r\n").find(text[first]) != text.npos;

@@ -27,9 +27,9 @@ size_t letters_apart(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_word(std::string_view word, std::span<const std::string> known) {
-  constexpr size_t kLooked = 100;  // of a longer word, its beginning: time grows with the square
+  constexpr size_t kCompared = 100;  // first letters only: time grows with the square
   const auto distance = [&](const std::string& other) {
-    return letters_apart(word.substr(0, kLooked), std::string_view(other).substr(0, kLooked));
+    return letters_apart(word.substr(0, kCompared), std::string_view(other).substr(0, kCompared));
   };
   const auto is_nearer = [&](const std::string& a, const std::string& b) {
     return distance(a) < distance(b);

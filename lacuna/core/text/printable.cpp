@@ -10,7 +10,7 @@
 namespace lacuna {
 namespace {
 
-// Bytes of the character that begins here; 0 where there is none in UTF-8.
+// Bytes of the character that begins here; 0 where it is not valid UTF-8.
 size_t character_size(std::string_view text) {
   const auto byte = [&](size_t i) { return uint8_t(text[i]); };
   const uint8_t first = byte(0);
@@ -28,7 +28,7 @@ size_t character_size(std::string_view text) {
   return is_out ? 0 : size;
 }
 
-// U+0000 to U+001F, U+007F to U+009F, and what turns the direction of a line around.
+// U+0000 to U+001F, U+007F to U+009F, and those that reverse the direction of a line.
 bool is_control(std::string_view character) {
   if (character.size() == 1) return uint8_t(character[0]) < 0x20 || character[0] == 0x7f;
   if (character.size() == 2) return character[0] == '\xc2' && uint8_t(character[1]) < 0xa0;

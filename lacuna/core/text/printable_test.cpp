@@ -45,7 +45,7 @@ TEST(Printable, LongTextKeepsBothEnds) {
   EXPECT_NE(shown.find(" ... (10,000,008 bytes in all) ... "), shown.npos);
 }
 
-// Whatever it is: one line of UTF-8 (which JSON's library is asked about), of bounded size.
+// Any bytes become one line of UTF-8 (the JSON library checks that) of bounded size.
 TEST(Printable, AnyBytesBecomeOneLine) {
   const uint64_t seed = fresh_seed();
   Random random(seed);

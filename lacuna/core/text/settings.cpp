@@ -16,12 +16,12 @@ std::string joined(const std::string& where, const std::string& key) {
   return where.empty() ? key : where + "." + key;
 }
 
-// `where` is the name of `known`. Looks one level further down, too: `epochs` is in `train`.
+// `where` is the name of `known`. Searches one level further down, too: `epochs` is in `train`.
 [[noreturn]] void throw_unknown(const std::string& where, const std::string& key,
                                 const YAML::Node& known) {
   std::string nearest;
-  size_t distance = std::max<size_t>(2, key.size() / 2) + 1;  // nothing that far is meant
-  const auto look_at = [&](const std::string& place, const YAML::Node& entries) {
+  size_t distance = std::max<size_t>(2, key.size() / 2) + 1;  // too far to be a misspelling
+  const auto search = [&](const std::string& place, const YAML::Node& entries) {
     for (const auto& entry : entries) {
       const auto name = entry.first.as<std::string>();
       if (const size_t apart = letters_apart(key, name); apart < distance) {
@@ -30,9 +30,9 @@ std::string joined(const std::string& where, const std::string& key) {
       }
     }
   };
-  look_at(where, known);
+  search(where, known);
   for (const auto& entry : known)
-    if (entry.second.IsMap()) look_at(joined(where, entry.first.as<std::string>()), entry.second);
+    if (entry.second.IsMap()) search(joined(where, entry.first.as<std::string>()), entry.second);
   if (!nearest.empty())
     throw Error("there is no setting '{}'; did you mean '{}'?", joined(where, key), nearest);
   std::vector<std::string> names;
@@ -55,7 +55,7 @@ void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where
     const auto key = entry.first.as<std::string>();
     const std::string full = joined(where, key);
     if (!seen.insert(key).second)
-      throw Error("setting '{}' stands there twice, again in line {}; keep one", full,
+      throw Error("setting '{}' is given twice, again in line {}; keep one", full,
                   entry.first.Mark().line + 1);
     if ((where.empty() || where != open) && !base[key]) throw_unknown(where, key, base);
     if (base[key] && base[key].IsMap())
@@ -93,7 +93,7 @@ std::string Settings::as_written(const char* key) const {
 }
 
 std::string Settings::text(const char* key) const {
-  if (node_[key].IsNull()) return "";  // `key:` and nothing behind it
+  if (node_[key].IsNull()) return "";  // `key:` with nothing after it
   return read<std::string>(key, "a word");
 }
 

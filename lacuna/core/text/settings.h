@@ -1,7 +1,7 @@
 // Settings by name, from YAML: read with checks that name the key, its value and what is possible.
 //
-// Whoever has settings states them all as a YAML text with their defaults, so that text is the list
-// of what can be set; a key that is not in it is an Error with the nearest one that is.
+// All settings are stated as a YAML text with their defaults, so that text is the list of what can
+// be set; a key that is not in it is an Error with the nearest one that is.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -21,12 +21,12 @@ void lay_over(YAML::Node base, const YAML::Node& given, const std::string& where
 // `given` but not there.
 void complete(YAML::Node given, const char* defaults, const std::string& where);
 
-// A count is never larger unless somebody says so: two of them can be multiplied.
+// The largest count unless the reader allows more: the product of two still fits 64 bits.
 constexpr int64_t kMostCount = 1'000'000'000;
-constexpr int64_t kMostWidth = 100'000;  // of a model: numbers a node
+constexpr int64_t kMostWidth = 100'000;  // of a model: numbers per node
 
-// A map whose keys are all there. `where` is its own name, for messages. Every value that cannot be
-// is an Error with the key, the value as it was written, and what is possible.
+// A complete map of settings. `where` is its name in messages. An impossible value is an Error with
+// the key, the value as it was written, and what is possible.
 class Settings {
  public:
   Settings(const YAML::Node& node, std::string where) : node_(node), where_(std::move(where)) {}

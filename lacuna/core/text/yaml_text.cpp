@@ -9,7 +9,7 @@
 namespace lacuna {
 namespace {
 
-// Hears what the parser finds before anything is built from it.
+// Checks what the parser finds before anything is built from it.
 class Checker : public YAML::EventHandler {
  public:
   explicit Checker(const std::string& where) : where_(where) {}

@@ -1,4 +1,4 @@
-// YAML text from anywhere: a config may be damaged, or made to do harm.
+// YAML text that may be damaged, or crafted to do harm.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -8,13 +8,13 @@
 
 namespace lacuna {
 
-// What a config needs at most, many times over. Without bounds a small file can take all memory.
+// Many times what a config needs. Without bounds a small file can take all memory.
 constexpr size_t kYamlBytes = 1'000'000;
 constexpr int kYamlDepth = 20;  // lists and maps inside each other
 
-// One document, without aliases (`*name` stands for other text, and a few lines of them for
-// gigabytes). `where` names the text in messages: a path. Throws Error with the line for text that
-// is not YAML, is beyond the bounds, or has a second document, which nobody would read.
+// One document, without aliases (`*name` stands for other text, and a few lines of them can stand
+// for gigabytes). `where` names the text in messages: a path. Throws Error with the line for text
+// that is not YAML, is beyond the bounds, or has a second document, which would be ignored.
 YAML::Node load_yaml(const std::string& text, const std::string& where);
 
 }  // namespace lacuna

@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-// Some genes that every sample removes, and one or two of the others.
+// All samples that remove some given genes and one or two of the others.
 class Combinations : public Candidates {
  public:
   Combinations(std::span<const uint32_t> given, uint32_t chosen, uint32_t gene_count)
@@ -56,7 +56,7 @@ class Lines {
     number_ = 0;
   }
 
-  // False behind the last line.
+  // False after the last line.
   bool next(std::string_view& line) {
     if (rest_.empty()) return false;
     ++number_;
@@ -133,7 +133,7 @@ class ListedSamples : public Candidates {
     return word;
   }
 
-  // Between two quotes, of which one that belongs to the name is written twice.
+  // A name in quotes; a quote inside it is doubled.
   std::string quoted_word(std::string_view& rest) const {
     std::string word;
     for (size_t at = 1; at < rest.size(); ++at) {
@@ -154,7 +154,7 @@ class ListedSamples : public Candidates {
   const Names& names_;
 };
 
-// What stands behind gene_1 in a head that begins so; nothing for another line.
+// The separator after gene_1, in a header that begins so; nothing for another line.
 std::optional<char> separator_behind_gene_1(std::string_view line) {
   for (const std::string_view word : {"gene_1", "\"gene_1\""}) {
     if (!line.starts_with(word)) continue;

@@ -1,10 +1,9 @@
-// Samples that a model is asked about, whether or not anyone has measured them: listed in a file,
-// all pairs of genes, all triples with given genes. They come one after another and are never all
-// in memory.
+// Samples to predict, measured or not: listed in a file, all pairs of genes, all triples with given
+// genes. They come one after another and are never all in memory.
 //
 //   const auto candidates = all_pairs(6607);              // 21,822,921 of them
 //   std::vector<uint32_t> genes;
-//   while (candidates->next(genes)) ask(genes);           // {0, 1}, {0, 2}, ... {6605, 6606}
+//   while (candidates->next(genes)) predict(genes);       // {0, 1}, {0, 2}, ... {6605, 6606}
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,7 @@ namespace lacuna {
 class Candidates {
  public:
   virtual ~Candidates() = default;
-  // Replaces the contents of `genes` by the removed genes of the next sample; false behind the last
-  // one.
+  // Replaces the contents of `genes` by the removed genes of the next sample; false after the last.
   virtual bool next(std::vector<uint32_t>& genes) = 0;
 
   uint64_t size() const { return size_; }      // how many samples in all
@@ -36,22 +34,22 @@ class Candidates {
 
 // Ascending by the first gene, then by the second.
 std::unique_ptr<Candidates> all_pairs(uint32_t gene_count);
-// The triples that remove all of `given`, which are one gene or two: those first, as given, then
-// the others, ascending. Throws Error for a number of genes that is neither, or a repeated one.
+// The triples that remove all of `given`, one gene or two: those come first, as given, then the
+// others, ascending. Throws Error for another number of genes, or a repeated one.
 std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, uint32_t gene_count);
 
-// A text file, a sample a line: names of genes with commas, tabs or spaces between them, in double
-// quotes or not: a name that holds one of those, or begins with '#', needs them (and a quote in it
-// is written twice). An apostrophe before = + - or @ is taken off (core/csv.h). A gene that is
-// named twice is removed once. A line with '-' alone is the wild type; empty lines, and what
-// follows a '#' that begins a word, are passed over. The file is read twice: here, so that what is
-// wrong shows before any work, then sample by sample. Throws Error with file and line for a name
-// that is no gene's, with the nearest one. `names` must outlive the candidates.
+// A text file with one sample per line: names of genes, separated by commas, tabs or spaces. A name
+// that holds one of these, or begins with '#', must stand in double quotes (a quote in it is
+// doubled); others may. An apostrophe before = + - or @ is taken off (core/text/csv.h). A gene that
+// is named twice is removed once. A line with '-' alone is the wild type; empty lines, and comments
+// (from a '#' that begins a word), are skipped. The file is read twice: here, so that errors show
+// before any work, then sample by sample. Throws Error with file, line and the nearest name for an
+// unknown gene. `names` must outlive the candidates.
 //
-// A file whose first line begins with gene_1, where no gene is called so, is a table with a head,
-// as train/prediction_file.h writes it (screen/table.h; commas or tabs): its columns gene_1,
-// gene_2, ... name the genes, empty cells none, so that a row without any is the wild type; other
-// columns are passed over.
+// A file whose first line begins with gene_1, unless a gene has that name, is a table with a
+// header, as run/prediction_file.h writes it (import/table.h; commas or tabs): its columns gene_1,
+// gene_2, ... name the genes, a row whose cells there are empty is the wild type, and other columns
+// are skipped.
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names);
 
 // The gene of this name; throws Error with the nearest name. `where` begins the message: "file:12".

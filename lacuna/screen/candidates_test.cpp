@@ -96,7 +96,7 @@ TEST(Candidates, ATableWithAHead) {
   EXPECT_NE(error_in("gene_1,fitness\n").find("no samples behind its head"), std::string::npos);
   EXPECT_NE(error_in("gene_1,fitness\nHO\n").find("samples.csv:2"), std::string::npos);
   EXPECT_NE(error_in("gene_12,HO\n").find("no gene 'gene_12'"), std::string::npos);
-  // Where a gene is called so, the line is a sample.
+  // Where a gene is called gene_1, the line is a sample.
   const TemporaryDirectory folder;
   const Names called({"gene_1", "gene_2"});
   write_file(folder / "samples.csv", "gene_1,gene_2\ngene_2\n");

@@ -2,7 +2,7 @@
 // those of the second, and so on.
 //
 //   graph     must be the same in all: node names, edges, edge values and features, by contents.
-//             Refused with what differs first (which gene, at which line), even where sizes agree.
+//             Otherwise the Error names the first difference (which gene, at which line).
 //   labels    all that any screen has, in order of first appearance; NaN where a screen lacks one
 //   columns   likewise. Categories are merged by name, unknown where a screen lacks the column.
 //             Numbers keep their type where all screens agree and have it; else they become f64,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostSets = 10'000;
 constexpr int kDeepest = 200;
-constexpr size_t kMostWork = 3'000'000;  // genes put into sets, again and again as a rule grows
+constexpr size_t kMostWork = 3'000'000;  // genes put into sets, over all steps
 constexpr size_t kShownRule = 200;       // characters of a rule in a message
 
 enum class Kind { gene, and_word, or_word, open, close, end };
@@ -52,7 +52,7 @@ void add_gene(GeneSet& set, const std::string& gene) {
   if (std::find(set.begin(), set.end(), gene) == set.end()) set.push_back(gene);
 }
 
-// Of sets with the same genes the first stays.
+// Keeps the first of sets with the same genes.
 std::vector<GeneSet> without_repeats(std::vector<GeneSet> sets) {
   std::set<GeneSet> seen;  // in sorted form
   std::vector<GeneSet> kept;
@@ -130,7 +130,7 @@ class Parser {
     return sets;
   }
 
-  // Each gene is looked for in its set, and each set is made anew by every "and".
+  // Each gene is searched for in its set, and every "and" builds all sets anew.
   void count_work(size_t genes) {
     work_ += genes;
     if (work_ > kMostWork)

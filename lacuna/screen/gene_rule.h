@@ -1,9 +1,9 @@
 // Which genes a reaction needs, as annotations write it: "(A and B) or C".
 //
-// A rule is taken apart into gene sets, each of which is enough: {A, B} and {C}. Rules nest with
-// parentheses to any sensible depth; "and" binds tighter than "or"; both are read in any case, and
-// also as & && | ||. Sets keep the order of the rule; a gene is named once a set, and of equal sets
-// one is kept. {A, B} or {A} stays two sets: they are two ways to do the reaction.
+// A rule is taken apart into gene sets, each of which is sufficient: {A, B} and {C}. Rules nest
+// with parentheses to any sensible depth; "and" binds tighter than "or"; both may be in upper or
+// lower case, or written & && | ||. Sets keep the order of the rule, without repeated genes or
+// repeated sets. {A, B} or {A} stays two sets: they are two ways to do the reaction.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace lacuna {
 
 using GeneSet = std::vector<std::string>;
 
-// No sets for an empty rule: the reaction needs no gene. Throws Error with the place in the rule
-// for one that makes no sense, that multiplies out to over 10,000 sets, or that would take minutes.
+// No sets for an empty rule: the reaction needs no gene. Throws Error for a malformed rule, with
+// the place, and for one that multiplies out to over 10,000 sets or would take minutes.
 std::vector<GeneSet> parse_gene_rule(std::string_view rule);
 
 }  // namespace lacuna

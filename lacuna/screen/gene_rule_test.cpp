@@ -71,7 +71,7 @@ TEST(GeneRule, RulesWithoutEndAreRefused) {
   EXPECT_LT(said.size(), 1000u);
 }
 
-// A random expression over a few genes, as text and as a function of the genes that are there.
+// A random expression over a few genes, as text and as a function of the genes that are present.
 struct Expression {
   std::string text;
   std::set<uint32_t> true_for;  // bit sets of present genes

@@ -15,18 +15,18 @@
 namespace lacuna {
 namespace {
 
-// Streams of random numbers, apart from those of generate_graph(); one a sample from kSampleStream
-// on.
+// Streams of random numbers, apart from those of generate_graph(); from kSampleStream on, one per
+// sample.
 constexpr uint64_t kDesignStream = 2000, kGeneEffectStream = 2001, kPairEffectStream = 2002,
                    kSampleStream = uint64_t(1) << 32;
 constexpr uint32_t kMostRemoved = 16;
-constexpr uint64_t kBlock = 4096;      // samples a task
-constexpr uint64_t kBlocksAStep = 64;  // tasks between two reports of progress
+constexpr uint64_t kBlock = 4096;        // samples per task
+constexpr uint64_t kBlocksPerStep = 64;  // tasks between two reports of progress
 
 struct QueryPair {
   uint32_t first, second;
   // Its n-th sample takes others[(start + n * stride) % others.size()]; the stride has no common
-  // factor with that size, so that all come up before one comes again.
+  // factor with that size, so that none comes again before all have come.
   uint64_t start, stride;
 };
 
@@ -79,7 +79,7 @@ uint64_t usual_pairs(GraphSize size) {
   return 0;
 }
 
-// The usual number of pairs, or twice what keeps the samples distinct where that is more.
+// The usual number of pairs, or, where that is more, twice what keeps the samples distinct.
 uint64_t default_pairs(const GenerateOptions& options, uint64_t other_genes) {
   return std::max(usual_pairs(options.size), 2 * options.samples / other_genes + 1);
 }
@@ -132,8 +132,7 @@ void draw_removed(const Design& design, uint64_t s, std::span<uint32_t> removed,
 }
 
 // Kept genes with two or more removed in-neighbours. `seen` [genes] is all zero before and after.
-// The removed genes are distinct and so are the edges, so each step to a gene is another
-// in-neighbour.
+// Removed genes and edges are distinct, so each edge that reaches a gene is another in-neighbour.
 uint32_t count_shared_targets(const Csr& by_source, std::span<const uint32_t> removed,
                               std::vector<uint8_t>& seen) {
   uint32_t count = 0;
@@ -180,10 +179,10 @@ void draw_samples(const GenerateOptions& options, const Source& source,
   };
   const uint64_t blocks = (options.samples + kBlock - 1) / kBlock;
   progress.begin("drawing samples", options.samples, "samples");
-  for (uint64_t first = 0; first < blocks; first += kBlocksAStep) {
-    parallel_for(std::min(kBlocksAStep, blocks - first), 0,
+  for (uint64_t first = 0; first < blocks; first += kBlocksPerStep) {
+    parallel_for(std::min(kBlocksPerStep, blocks - first), 0,
                  [&](uint64_t b) { draw_block(first + b); });
-    progress.advance(std::min(options.samples, (first + kBlocksAStep) * kBlock));
+    progress.advance(std::min(options.samples, (first + kBlocksPerStep) * kBlock));
   }
   progress.end();
 }

@@ -7,20 +7,20 @@
 //   label = mean + gene + pair + graph + noise
 //     gene   the sum of an effect for each removed gene
 //     pair   an effect for the query pair
-//     graph  proportional to the number of kept genes with two or more removed in-neighbours in one
-//            named edge type, and lowering the label: what one round of message passing and a
-//            pooled threshold can express. All genes have the same degrees in that type (the even
-//            type of generate_graph.h): degrees tell nothing, who is linked to whom tells all
+//     graph  falls with the number of kept genes that have two or more removed in-neighbours in one
+//            named edge type: what one round of message passing and a pooled threshold can express.
+//            All genes have the same degrees in that type (the even type of generate_graph.h), so
+//            only who is linked to whom matters
 //     noise  normal
 //
-// The parts have mean 0 over the samples and stand to each other in the variances asked for
-// (shares, divided by their sum); together they are scaled so that the labels have the mean and the
-// sd of a published screen of triple mutants. A part that is the same for all samples (one sample,
-// an interaction that never happens) is 0. Labels are kept within -1.08 and 1.13 at the cost of the
-// noise, which moves mean and sd a little where the interaction is rare and strong. At yeast size
-// the graph part is at work in a sixth of the samples; a sum of pair and gene effects fits 0.33 of
-// its variance (seed 1; pairs alone 0.31, for the neighbours that the two genes of a pair share),
-// the rest needs the graph. tests/test_planted.py shows a model that finds it at size mini.
+// The parts have mean 0 over the samples and the requested shares of the variance (divided by their
+// sum); together they are scaled so that the labels have the mean and the sd of a published screen
+// of triple mutants. A part that is the same for all samples (one sample, an interaction that never
+// happens) is 0. Labels are kept within -1.08 and 1.13 by changing the noise, which moves mean and
+// sd a little where the interaction is rare and strong. At yeast size the graph part is not zero in
+// a sixth of the samples; a sum of pair and gene effects explains 0.33 of its variance (seed 1;
+// pairs alone 0.31, because of neighbours that the two genes of a pair share), the rest needs the
+// graph. tests/test_planted.py shows a model that finds it at size mini.
 //
 // Columns beside the label "gene_interaction": truth_gene, truth_pair, truth_graph, truth_noise
 // (f32, label = mean + their sum to rounding) and query_pair (categories such as "G00012+G04711").
@@ -45,8 +45,8 @@ struct GenerateOptions {
   uint64_t samples = 332'313;
   uint64_t seed = 0;
   uint32_t removed = 3;  // genes a sample removes; from 3 to 16
-  // 0: 420 (tiny 20, mini and small 100), or two for each that distinct samples need, where that is
-  // more.
+  // 0: 420 (tiny 20, mini and small 100), or, where that is more, twice as many as are needed to
+  // keep samples distinct.
   uint32_t query_pairs = 0;
   std::string interaction_type = "physical";  // the gene-gene type of the graph part
   double share_gene = 0.3, share_pair = 0.2, share_graph = 0.3, share_noise = 0.2;
@@ -62,7 +62,7 @@ struct GeneratedScreen {
 
 // Throws UsageError for shares that are negative or all zero, a number of removed genes outside 3
 // to 16, an unknown interaction type, or more samples than pairs times other genes. Memory: 32
-// bytes a sample of three genes (640 MB for 20 million), and the graph.
+// bytes per sample of three genes (640 MB for 20 million), and the graph.
 GeneratedScreen generate_screen(const GenerateOptions& options,
                                 Progress& progress = Progress::none());
 

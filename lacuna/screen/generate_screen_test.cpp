@@ -119,7 +119,7 @@ TEST(GenerateScreen, LabelsHaveTheStatedMomentsAndParts) {
   for (const auto part : {gene, pair, graph, noise}) EXPECT_NEAR(mean(part), 0, 1e-5);
 }
 
-// Kept genes with two or more different removed in-neighbours, by looking at all edges.
+// Kept genes with two or more different removed in-neighbours, by a loop over all edges.
 uint32_t count_by_looking(const EdgeType& edges, uint32_t genes,
                           const std::vector<uint32_t>& removed) {
   const auto sources = edges.sources(), targets = edges.targets();
@@ -137,8 +137,8 @@ uint32_t count_by_looking(const EdgeType& edges, uint32_t genes,
   return count;
 }
 
-// The graph part falls by the same amount for each such gene; the other parts are straight from the
-// removed genes and the pair.
+// The graph part falls by the same amount for each such gene; the other parts follow from the
+// removed genes and the pair alone.
 TEST(GenerateScreen, PartsFollowFromTheSample) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
@@ -173,7 +173,7 @@ TEST(GenerateScreen, PartsFollowFromTheSample) {
   }
 }
 
-// Gene parts are sums of one effect a gene: samples that share a pair differ by the third gene's
+// Gene parts are sums of one effect per gene: samples that share a pair differ by the third gene's
 // effect alone, and that difference is the same for every pair.
 TEST(GenerateScreen, GenePartIsASumOfEffects) {
   const uint64_t seed = fresh_seed();

@@ -14,8 +14,8 @@
 namespace lacuna {
 namespace {
 
-// What of Split::how says which unit was held out. Splits that were drawn before units were named
-// have all of it but the name.
+// The members of Split::how that say which unit was held out. Splits that were drawn before units
+// were named have all but the name.
 struct Drawn {
   std::string by;      // random, stratified, gene, pair; empty: not known
   std::string column;  // of a split by pair
@@ -60,7 +60,7 @@ class Numbering {
   std::unordered_map<uint64_t, uint32_t> numbers_;
 };
 
-// One unit a sample, by key.
+// One unit per sample, by key.
 template <class Key>
 HeldOutUnits by_key(std::string unit, std::span<const uint64_t> chosen, Key&& key) {
   HeldOutUnits units = {.unit = std::move(unit)};
@@ -82,7 +82,7 @@ HeldOutUnits by_repeats(const Screen& screen, std::span<const uint64_t> chosen) 
   return units;
 }
 
-// The samples that a split by pair dealt out together.
+// The groups that a split by pair kept together.
 HeldOutUnits by_group(const Screen& screen, const Drawn& drawn, std::span<const uint64_t> chosen) {
   SampleGroups groups(screen.samples().size());
   if (drawn.repeats_together) unite_repeats(screen, groups, Progress::none());

@@ -17,8 +17,8 @@ namespace {
 using testing::HasSubstr;
 using GeneSet = std::set<uint32_t>;
 
-// Triples: a query pair out of `pairs`, which no other has a gene of, and one of the other genes.
-// Some repeats, some wild types. The number of the query pair is a column.
+// Triples: one of `pairs` query pairs, which share no genes, and one of the other genes. Some
+// repeats, some wild types. The number of the query pair is a column.
 Samples query_samples(uint64_t seed, uint64_t count, uint32_t genes, uint32_t pairs) {
   Random random(seed, 2);
   SampleBuilder builder(genes, {"label"});
@@ -145,7 +145,7 @@ TEST_F(HeldOutTest, QueryPairsOrTheCategoriesOfAColumn) {
     }
     std::set<uint32_t> different;
     for (const auto& [pair, number] : unit_of) different.insert(number);
-    EXPECT_EQ(different.size(), unit_of.size());  // a unit a pair
+    EXPECT_EQ(different.size(), unit_of.size());  // one unit per pair
     EXPECT_LT(found.count, 30u);                  // of 150 samples
   }
 }

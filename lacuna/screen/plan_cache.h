@@ -6,13 +6,13 @@
 //
 // It lies in SCREEN/cache/slices-<key>.bin (docs/formats.md). The key is a hash of the edges as the
 // graph plan holds them, of the capacity and of the slab plan's version: another graph, another
-// device or another version of the program looks for another file. A file is used in place, mapped,
+// device or another version of the program uses another file. A file is used in place, mapped,
 // after its length, its checksum and its contents were checked; one that fails is made anew. It is
 // written aside and renamed, so a reader sees all of it or nothing, and of several writers at once
-// the last one stays. The folder may be deleted at any time; no manifest knows of it.
+// the last one wins. The folder may be deleted at any time; no manifest names it.
 //
-// Only the screen's own graph has its plan kept. A shuffled control is another graph for every
-// seed: its plan is made again in each run, or the cache would grow with every seed for ever.
+// Only the plan of the screen's own graph is kept. A shuffled control is another graph for every
+// seed: its plan is made again in each run, or the cache would grow with every seed.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct CachedPlan {
   enum How {
     read,           // from the file
     made,           // and saved
-    made_not_saved  // the folder takes no file, and `note` says why; or of a shuffled control
+    made_not_saved  // the file could not be written (`note` says why), or it is a shuffled control
   };
   GraphPlan graph;
   SlabPlan slabs;

@@ -96,7 +96,7 @@ TEST_F(PlanCache, AnotherGraphOrCapacityIsAnotherFile) {
   EXPECT_EQ(cached_plan(screen, kCapacity).how, CachedPlan::read);
 }
 
-// Else every seed of a control would leave a file of its own, for ever.
+// Otherwise every seed of a control would leave a file.
 TEST_F(PlanCache, ShuffledGraphsLeaveNothing) {
   const Screen screen = write();
   for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -143,8 +143,7 @@ TEST_F(PlanCache, ADamagedFileIsMadeAnewAndSaysSo) {
   EXPECT_EQ(cached_plan(screen, kCapacity).how, CachedPlan::read);
 }
 
-// A screen for reading only; a file in the folder's place stands for it, since root may write
-// everywhere.
+// A read-only screen, imitated by a file in the folder's place, since root may write everywhere.
 TEST_F(PlanCache, WhereNothingCanBeWrittenThePlanIsMadeAndSaysSo) {
   const Screen screen = write();
   write_file(cache_folder(screen), "in the way");
@@ -181,7 +180,7 @@ TEST_F(PlanCache, ManyAtOnceDoNotHurtEachOther) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 5; ++i) {
         std::error_code ignored;
-        if (t == 0) fs::remove_all(cache_folder(screen), ignored);  // and one who tidies up
+        if (t == 0) fs::remove_all(cache_folder(screen), ignored);  // and somebody deletes them
         const CachedPlan plan = cached_plan(screen, kCapacity, 1);
         good[t] += same_bytes(plan.slabs, expected);
       }

@@ -84,8 +84,8 @@ void SampleGroups::unite_equal_keys(std::vector<Keyed> keyed) {
     if (keyed[i].first == keyed[i - 1].first) unite(keyed[i].second, keyed[i - 1].second);
 }
 
-// Two samples that remove the same set of genes have the same key. (Different sets have different
-// keys but for one chance in 2^64 a pair, and then they only share a part.)
+// Samples that remove the same set of genes have the same key. (Two different sets share a key with
+// a chance of 2^-64, and then they merely go to the same part.)
 void unite_repeats(const Screen& screen, SampleGroups& groups, Progress& progress) {
   GeneSets sets(screen);
   std::vector<SampleGroups::Keyed> keyed(sets.size());
@@ -112,7 +112,7 @@ void unite_query_pairs(const Screen& screen, SampleGroups& groups, Progress& pro
   std::vector<uint32_t> times(sets.size());  // how many samples remove it
   for_each_pair(sets, all, progress, [&](uint64_t pair, std::span<const Partner> partners) {
     for (const auto& [other, s] : partners) {
-      if (partners.size() <= times[s]) continue;  // of equals, the first
+      if (partners.size() <= times[s]) continue;  // the first of equals
       times[s] = uint32_t(partners.size());
       query[s] = pair;
     }

@@ -1,4 +1,4 @@
-// Samples that must stay together when a screen is split: groups, from what they share.
+// Groups of samples that must stay together when a screen is split.
 #pragma once
 
 #include <cstdint>

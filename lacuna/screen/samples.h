@@ -1,4 +1,4 @@
-// The samples of a screen: which genes each removes, its labels, whatever else is known of it, and
+// The samples of a screen: which genes each removes, its labels, anything else known about it, and
 // the splits into training, validation and test.
 //
 // Removed genes lie one after another; sample s owns removed[ptr[s] .. ptr[s + 1]). Arrays are in
@@ -19,8 +19,8 @@
 
 namespace lacuna {
 
-// Anything else that was measured or known of each sample. Categories are codes with their names
-// beside them.
+// One more thing that was measured or is known about each sample. Categories are codes with their
+// names beside them.
 struct Column {
   std::string name;
   // [S] f32, f64, u8, u16, u32, i32 or i64. Categories: u8, u16 or u32, and the largest code of
@@ -60,8 +60,8 @@ struct Samples {
   uint64_t label_count() const { return label_names.size(); }
 };
 
-// Reads removed and ptr whatever their type. Views; they do not own the arrays. Every call checks
-// its places, because an opened screen has not walked its ptr: a damaged one gives an Error, never
+// Reads removed and ptr whatever their type, without owning the arrays. Every call checks its
+// places, because an opened screen has not checked all of ptr: a damaged one gives an Error, never
 // a bad access. Gene indices are not compared with the gene count.
 class RemovedReader {
  public:
@@ -85,7 +85,7 @@ class RemovedReader {
 class SampleBuilder {
  public:
   SampleBuilder(uint32_t gene_count, std::vector<std::string> label_names);
-  // Throws Error when an index is not below the gene count. labels: one a label name.
+  // Throws Error when an index is not below the gene count. labels: one for each label name.
   void add(std::span<const uint32_t> removed, std::span<const float> labels);
   uint64_t size() const { return ptr_.size() - 1; }
   Samples finish();  // leaves the builder empty

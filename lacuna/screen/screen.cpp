@@ -111,7 +111,7 @@ HeteroGraph read_graph(const Directory& directory) {
       values.push_back({value, directory.array(value_file(key, value))});
     graph.add_edges(source, name, target, directory.array(edges_file(key)), std::move(values));
   }
-  graph.genes();  // throws where there are none
+  graph.genes();  // throws where there are no genes
   return graph;
 }
 
@@ -144,7 +144,7 @@ std::vector<Split> read_splits(const Directory& directory, uint64_t sample_count
   return splits;
 }
 
-// Errors of the layers below do not know which screen they are about.
+// Adds the screen's path to errors of the layers below.
 template <class F>
 void with_path(const fs::path& path, F&& f) {
   try {
@@ -222,7 +222,7 @@ void write_samples(DirectoryWriter& writer, const Samples& samples, Progress& pr
   for (const auto& column : samples.columns) add(column.name, column.values);
 }
 
-// Headers and names left out: for a line of progress.
+// Without headers and names: for a line of progress.
 uint64_t roughly_bytes(const ScreenContents& contents) {
   uint64_t total = 0;
   const auto add = [&](const Array& array) { total += array.bytes().size(); };
@@ -315,7 +315,7 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents, Progre
   extra["made_by"] = contents.made_by;
   writer.commit(extra);
   const Screen written = Screen::open_unchecked(path);
-  if (written.fingerprint().parts() != fingerprint.parts())  // where a disk has no locks
+  if (written.fingerprint().parts() != fingerprint.parts())  // possible on a disk without locks
     throw Error("{}: another program has written there meanwhile; delete it and run this again",
                 path.string());
   return written;
@@ -340,7 +340,7 @@ void add_split(const fs::path& path, const Split& split) {
 Split remove_split(const fs::path& path, const std::string& name) {
   Split split = Screen::open_unchecked(path).split(name);
   const auto parts = split.parts.as<uint8_t>();
-  split.parts = Array::from(std::vector<uint8_t>(parts.begin(), parts.end()));  // the file goes
+  split.parts = Array::from(std::vector<uint8_t>(parts.begin(), parts.end()));  // its file goes
   remove_file_from(path, split_file(name), [&](Json& manifest) {
     std::erase_if(manifest.at("splits").get_ref<Json::array_t&>(),
                   [&](const Json& one) { return one.at("name") == name; });

@@ -23,14 +23,14 @@ class Screen {
  public:
   static constexpr const char* kFormat = "lacuna.screen";
   static constexpr int kVersion = 1;
-  static DirectoryFormat format();  // of these two, with the files of a screen
+  static DirectoryFormat format();  // these two, and the files of a screen
 
-  // For whoever computes from it: opens it and reads all of it once, as check() does, so that
-  // nothing is computed from bytes that have changed since the screen was written. Throws Error
-  // that names the file or the part that differs.
+  // To compute with: opens the screen and reads all of it once, as check() does, so that nothing is
+  // computed from bytes that have changed since it was written. Throws Error that names the file or
+  // the part that differs.
   static Screen open(const fs::path& path, Progress& progress = Progress::none());
-  // For whoever lists what is there: checks sizes, dtypes and that ptr ends where removed does, and
-  // reads none of the samples.
+  // To list what it holds: checks sizes, dtypes and that ptr ends where removed does, and reads
+  // none of the samples.
   static Screen open_unchecked(const fs::path& path);
 
   const fs::path& path() const { return directory_.path(); }
@@ -40,8 +40,8 @@ class Screen {
   const std::vector<Split>& splits() const { return splits_; }
   const Column& column(std::string_view name) const;  // throws Error, listing what there is
   const Split& split(std::string_view name) const;    // throws Error, listing what there is
-  // Of the graph and of the samples (see fingerprint_of()); stored in the manifest when the screen
-  // was written, and compared with the contents by open() and check().
+  // Of the graph and the samples (see fingerprint_of()); stored in the manifest when the screen was
+  // written, and compared with the contents by open() and check().
   const Fingerprint& fingerprint() const { return fingerprint_; }
   // Reads every byte against the checksums, then every index, ptr and code against its range, and
   // compares the fingerprint with that of the contents.
@@ -67,15 +67,14 @@ struct ScreenContents {
   Json made_by;
 };
 // Checks everything an opened screen promises, writes it crash-safe and returns it open. Throws
-// Error as DirectoryWriter does, too: when another program writes there, for one.
+// Error also as DirectoryWriter does, such as when another program is writing there.
 Screen write_screen(const fs::path& path, const ScreenContents& contents,
                     Progress& progress = Progress::none());
 // Adds a split to a finished screen: the array first, then the manifest by rename. Throws Error
 // when the name is taken, or the screen is damaged.
 void add_split(const fs::path& screen, const Split& split);
-// Takes a split out of a finished screen and returns it, in memory. Throws Error, listing those
-// that there are, where none has this name. What else the screen holds may be damaged, and stays
-// so.
+// Takes a split out of a finished screen and returns it, in memory. Throws Error, listing the
+// splits, where none has this name. Works even where other parts of the screen are damaged.
 Split remove_split(const fs::path& screen, const std::string& name);
 
 // "genes", "nodes TYPE", "features TYPE.NAME", "edges KEY", "values KEY.NAME".

@@ -145,8 +145,7 @@ void ScreenSource::fill_removed(ScreenBatch& out) const {
   const std::span<const Index> removed = samples_.removed.as<Index>();
   out.ptr_.resize(out.samples_.size() + 1);
 
-  // Two passes, so that memory works on all samples of the batch at once instead of one after
-  // another.
+  // Two passes, so that the cache misses of all samples of the batch overlap.
   uint64_t total = 0;
   for (uint64_t b = 0; b < out.size(); ++b) {
     const uint64_t sample = out.samples_[b];

@@ -46,7 +46,7 @@ class ColumnValues {
 class ScreenBatch {
  public:
   ScreenBatch() = default;
-  // There is no move: it would leave a batch without ptr.
+  // Not movable: that would leave a batch without ptr.
   ScreenBatch(const ScreenBatch&) = default;
   ScreenBatch& operator=(const ScreenBatch&) = default;
 

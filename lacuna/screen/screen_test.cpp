@@ -20,7 +20,7 @@ class ScreenTest : public testing::Test {
     const Samples samples = small_samples(seed_, count);
     return write_screen(path_, {graph, samples, {thirds_split(count)}, {{"command", "test"}}});
   }
-  // Overwrites one element of a stored array, behind the manifest's back.
+  // Overwrites one element of a stored array; the manifest does not follow.
   template <class T>
   void poke(const std::string& file, uint64_t index, T value) {
     std::string bytes = read_text(path_ / file);
@@ -31,7 +31,7 @@ class ScreenTest : public testing::Test {
   uint8_t other_gene(uint64_t edge) const {
     return uint8_t((small_graph(seed_).edges("gene.physical.gene").sources()[edge] + 1) % 40);
   }
-  // Makes the checksums of the manifest agree with what lies there.
+  // Makes the checksums of the manifest agree with the files.
   void forge_checksums() {
     edit_manifest(path_, [&](Json& manifest) {
       for (auto& [file, entry] : manifest["files"].items())
@@ -129,7 +129,7 @@ TEST_F(ScreenTest, AnIndexOutOfRangeIsNamed) {
   const float label = 0;
   builder.add({&good, 1}, {&label, 1});
   EXPECT_ERROR(builder.add({&bad, 1}, {&label, 1}), "sample 1 removes gene index 40");
-  // Written by something that does not check: refused before anything is written.
+  // Samples that were not checked are refused before anything is written.
   Samples samples = builder.finish();
   samples.removed = Array::from<uint16_t>({40});
   const HeteroGraph graph = small_graph(seed_);
@@ -168,7 +168,7 @@ TEST_F(ScreenTest, CheckFindsWhatOpenCannotSee) {
             std::string::npos);
   EXPECT_NE(damaged([&] { poke<float>("samples/label.npy", 8, 77.0f); }).find("(label fitness)"),
             std::string::npos);
-  // Other values that are as possible as the right ones.
+  // Other values that are just as valid as the right ones.
   const auto edges = [&] { poke<uint8_t>("edges/gene.physical.gene.npy", 5, other_gene(5)); };
   EXPECT_NE(damaged(edges).find("(edges gene.physical.gene)"), std::string::npos);
   EXPECT_NE(damaged([&] {
@@ -191,14 +191,14 @@ TEST_F(ScreenTest, AFlippedBitOfAnyFileIsFoundByOpening) {
   EXPECT_NO_THROW(Screen::open(path_));
 }
 
-// What was drawn from damaged samples must not become a part of the screen.
+// A split drawn from damaged samples must not become part of the screen.
 TEST_F(ScreenTest, ADamagedScreenTakesNoSplit) {
   write();
   poke<float>("samples/label.npy", 8, 77.0f);
   const std::string before = read_text(path_ / "manifest.json");
   EXPECT_ERROR(add_split(path_, thirds_split(300, "late")), "label.npy: its bytes have changed");
   EXPECT_EQ(read_text(path_ / "manifest.json"), before);
-  // One that is damaged itself can be taken away, and the rest is as bad as it was.
+  // A damaged split can be removed, and the rest stays as damaged as it was.
   EXPECT_EQ(remove_split(path_, "thirds").name, "thirds");
   EXPECT_ERROR(Screen::open(path_), "label.npy: its bytes have changed");
 }
@@ -294,7 +294,7 @@ TEST_F(ScreenTest, FingerprintTellsContentsApart) {
   other.add({genes, 2}, {});
   other.add({genes + 2, 1}, {});
   EXPECT_NE(fingerprint_of(one.finish()).value(), fingerprint_of(other.finish()).value());
-  // The type they are stored in does not count.
+  // The type they are stored in does not matter.
   Samples wide = samples;
   wide.removed = Array::from(widen(samples.removed));
   EXPECT_EQ(fingerprint_of(wide).value(), whole.value());

@@ -96,8 +96,8 @@ std::vector<uint8_t> deal(SampleGroups& groups, const std::vector<uint32_t>& str
 // ---- by gene
 
 // Holds genes out, in the given order, until `wanted` training samples have become `part`: first
-// those that fit, then, where that leaves it nearer to what was wanted, the one that exceeds it
-// least. Returns how many genes.
+// those that fit, then the one that exceeds it least, if that comes nearer to `wanted`. Returns how
+// many genes.
 uint64_t hold_out_genes(const SamplesOfGenes& all, const std::vector<uint32_t>& order, Part part,
                         uint64_t wanted, std::vector<uint8_t>& parts) {
   const auto still_training = [&](uint32_t gene) {
@@ -118,7 +118,7 @@ uint64_t hold_out_genes(const SamplesOfGenes& all, const std::vector<uint32_t>& 
     ++genes;
   }
   std::optional<uint32_t> smallest;
-  uint64_t fewest = 2 * (wanted - taken);  // from here on it would be further off
+  uint64_t fewest = 2 * (wanted - taken);  // with this many it would be no nearer
   for (const uint32_t gene : order) {
     const uint64_t more = still_training(gene);
     if (more == 0 || more >= fewest) continue;
@@ -243,28 +243,8 @@ Split draw_split(const Screen& screen, std::string name, const DrawOptions& opti
   return {std::move(name), Array::from(std::move(parts)), std::move(how)};
 }
 
-Split imported_split(std::string name, const SplitLists& lists, uint64_t sample_count, Json how) {
-  std::vector<uint8_t> parts(sample_count, uint8_t(Part::unused));
-  const auto assign = [&](const std::vector<uint64_t>& list, Part part) {
-    for (const uint64_t sample : list) {
-      if (sample >= sample_count)
-        throw Error("split '{}' puts sample {} into {}, but there are {} samples (from 0)", name,
-                    sample, lacuna::name(part), sample_count);
-      if (Part(parts[sample]) != Part::unused && Part(parts[sample]) != part)
-        throw Error("split '{}' puts sample {} into {} and {}", name, sample,
-                    lacuna::name(Part(parts[sample])), lacuna::name(part));
-      parts[sample] = uint8_t(part);
-    }
-  };
-  assign(lists.train, Part::train);
-  assign(lists.validation, Part::validation);
-  assign(lists.test, Part::test);
-  how["counts"] = count_parts(parts);
-  return {std::move(name), Array::from(std::move(parts)), std::move(how)};
-}
-
 Split split_from_json(const Screen& screen, std::string name, const fs::path& file) {
-  SplitLists lists;
+  std::array<std::vector<uint64_t>, 3> lists;  // samples of train, validation, test
   try {
     const Json json = read_json(file);
     if (!json.is_object()) throw Error("not an object of lists: train, validation, test");
@@ -272,13 +252,10 @@ Split split_from_json(const Screen& screen, std::string name, const fs::path& fi
       const Part part = part_from_name(key);
       if (!list.is_array()) throw Error("'{}' is not a list of sample numbers", key);
       if (part == Part::unused) continue;
-      auto& to = part == Part::train        ? lists.train
-                 : part == Part::validation ? lists.validation
-                                            : lists.test;
       for (const auto& sample : list) {
         if (!sample.is_number_unsigned())
           throw Error("{} in '{}' is not the number of a sample", sample.dump(), key);
-        to.push_back(sample.get<uint64_t>());
+        lists[size_t(part)].push_back(sample.get<uint64_t>());
       }
     }
     Json how = {{"by", "import"},
@@ -286,7 +263,20 @@ Split split_from_json(const Screen& screen, std::string name, const fs::path& fi
                  {{"path", file.string()},
                   {"bytes", fs::file_size(file)},
                   {"xxh3", hex(hash_file(file))}}}};
-    return imported_split(std::move(name), lists, screen.samples().size(), std::move(how));
+    std::vector<uint8_t> parts(screen.samples().size(), uint8_t(Part::unused));
+    for (const Part part : {Part::train, Part::validation, Part::test})
+      for (const uint64_t sample : lists[size_t(part)]) {
+        if (sample >= parts.size())
+          throw Error("split '{}' puts sample {} into {}, but there are {} samples (from 0)", name,
+                      sample, lacuna::name(part), parts.size());
+        const Part before = Part(parts[sample]);
+        if (before != Part::unused && before != part)
+          throw Error("split '{}' puts sample {} into {} and {}", name, sample,
+                      lacuna::name(before), lacuna::name(part));
+        parts[sample] = uint8_t(part);
+      }
+    how["counts"] = count_parts(parts);
+    return {std::move(name), Array::from(std::move(parts)), std::move(how)};
   } catch (const Error& error) {
     const std::string_view words = error.what();
     if (words.starts_with(file.string())) throw;

@@ -18,15 +18,15 @@
 //               random. With a column of categories, its categories are the query pairs: all
 //               samples of a category lie in one part, samples of unknown category at random.
 //
-// Repeats: samples that remove the same set of genes always go to the same part, else a test
-// label could be looked up in training. Where repeats differ in more than chance (one genotype in
-// many media) they can be drawn apart: random, stratified and pair with a column; the rest keep
-// them together by what they are.
+// Repeats: samples that remove the same set of genes go to the same part, else a test label could
+// be looked up in training. Where repeats differ in more than chance (one genotype in many media)
+// they can be drawn apart (repeats_together = false) by random, stratified, and pair with a column;
+// the others keep them together by their nature.
 //
-// Fractions are of samples. What they leave of 1 is unused. Groups go where most is wanting, so the
-// counts differ from the fractions by less than one sample (random and stratified without repeats)
-// or about one group; the true counts are in Split::how. Error where a part that was asked for
-// would be empty.
+// Fractions are of samples. What they leave of 1 is unused. Each group goes to the part that is
+// furthest behind, so the counts differ from the fractions by less than one sample (random and
+// stratified without repeats) or about one group; the true counts are in Split::how. Throws Error
+// where a part that was asked for would be empty.
 #pragma once
 
 #include <array>
@@ -53,17 +53,13 @@ struct DrawOptions {
 };
 
 // Throws UsageError for options that cannot work, Error where the samples do not allow the split.
-// Up to 40 bytes of memory a sample of three genes.
+// Up to 40 bytes of memory per sample of three genes.
 Split draw_split(const Screen& screen, std::string name, const DrawOptions& options,
                  Progress& progress = Progress::none());
 
-// A split that was drawn elsewhere, as lists of sample numbers; samples in no list are unused.
-// Throws Error for a number that is no sample or is in two lists.
-struct SplitLists {
-  std::vector<uint64_t> train, validation, test;
-};
-Split imported_split(std::string name, const SplitLists& lists, uint64_t sample_count, Json how);
-// {"train": [...], "val" or "validation": [...], "test": [...]}, numbers of samples of this screen.
+// A split that was drawn elsewhere: {"train": [...], "val" or "validation": [...], "test": [...]},
+// numbers of samples of this screen; those in no list are unused. Throws Error for a number that is
+// no sample or is in two lists.
 Split split_from_json(const Screen& screen, std::string name, const fs::path& file);
 
 }  // namespace lacuna

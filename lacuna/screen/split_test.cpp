@@ -104,8 +104,8 @@ TEST_F(SplitTest, CountsAreExactWhereNothingRepeats) {
   EXPECT_EQ(split.how["counts"]["test"], count(split, Part::test));
 }
 
-// Neither the place in the file nor the seed's parity may decide: over many seeds every sample is
-// test about as often as every other.
+// Neither the place in the file nor the seed's parity may decide: over many seeds all samples are
+// in the test part about equally often.
 TEST_F(SplitTest, EverySampleHasTheSameChance) {
   SampleBuilder builder(100, {});
   for (uint32_t s = 0; s < 50; ++s) builder.add({&s, 1}, {});

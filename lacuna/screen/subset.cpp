@@ -87,7 +87,7 @@ std::function<bool(double)> comparison(const Condition& condition, const std::st
   refuse(condition.text, fmt::format("has an unknown comparison '{}'", op));
 }
 
-// Of a number that is stored in this type, with one bound or two.
+// The condition on a number that is stored in this type, with one bound or two.
 std::function<bool(double)> range(const Condition& condition, DType stored) {
   const auto right =
       comparison(condition, condition.op, parse_number(condition, condition.value, stored));
@@ -111,7 +111,7 @@ std::vector<std::string> list_of(const std::string& text) {
   return items;
 }
 
-// "A,B,C", or "@FILE" with one a line; blank lines do not count.
+// "A,B,C", or "@FILE" with one per line; blank lines do not count.
 std::vector<std::string> names_of(const std::string& text) {
   if (!text.starts_with('@')) return list_of(text);
   std::vector<std::string> names;

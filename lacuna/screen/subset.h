@@ -4,9 +4,9 @@
 //
 //   removed=2   2<=removed<4      number of different genes it removes
 //   any-gene=A,B,C                removes at least one of these genes
-//   only-genes=A,B,C              removes no other genes; the wild type does, too
+//   only-genes=A,B,C              removes no other genes; this includes the wild type
 //   no-gene=A,B,C                 removes none of these genes
-//   any-gene=@FILE                names from a file, one a line (also only-genes, no-gene)
+//   any-gene=@FILE                names from a file, one per line (also only-genes, no-gene)
 //   measured=LABEL                this label is not missing
 //   split:NAME=train,validation   lies in one of these parts of a split
 //   sd<=0.05   0.01<=p<0.05       a column of numbers, or a label
@@ -26,7 +26,7 @@
 
 namespace lacuna {
 
-// The samples that meet all conditions, ascending. Throws UsageError for a condition that is none,
+// The samples that meet all conditions, ascending. Throws UsageError for a malformed condition,
 // Error for a gene, label, column, category or split that the screen does not have.
 std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where,
                                      Progress& progress = Progress::none());

@@ -11,10 +11,10 @@
 
 namespace lacuna {
 
-// Of the values that are there (not NaN); all zero where there are none.
+// Of the values that are not missing (NaN); all zero where there are none.
 struct NumberSummary {
   uint64_t count = 0, missing = 0;
-  double mean = 0, sd = 0, min = 0, max = 0;  // sd: of the values at hand (divided by count)
+  double mean = 0, sd = 0, min = 0, max = 0;  // sd: divided by count, not count - 1
 };
 
 // Over all nodes of one end of an edge type, those without edges included.
@@ -48,7 +48,7 @@ struct ScreenSummary {
   std::vector<EdgeSummary> edges;
   uint64_t isolated_genes = 0;  // genes without an edge of any type to another node
   uint64_t samples = 0;
-  std::map<uint64_t, uint64_t> removed_counts;  // how many samples remove so many different genes
+  std::map<uint64_t, uint64_t> removed_counts;  // samples, by how many different genes they remove
   uint64_t genes_removed = 0;                   // genes that some sample removes
   std::vector<NumberSummary> labels;            // in the order of label_names
   std::vector<ColumnSummary> columns;

@@ -44,7 +44,7 @@ inline HeteroGraph small_graph(uint64_t seed, uint32_t genes = 40) {
   return graph;
 }
 
-// Samples of nought to four genes, two labels (some missing), a column of numbers (some missing), a
+// Samples of zero to four genes, two labels (some missing), a column of numbers (some missing), a
 // column of categories (some unknown) and one of whole numbers.
 inline Samples small_samples(uint64_t seed, uint64_t count, uint32_t genes = 40) {
   Random random(seed, 1);

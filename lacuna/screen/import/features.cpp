@@ -40,7 +40,7 @@ std::vector<double> to_doubles(const Array& array) {
   LACUNA_ASSERT(false);
 }
 
-// NaN becomes what is said for missing ones; throws Error where nothing is.
+// Replaces NaN by options.missing; throws Error where that is not set.
 void fill_missing(std::vector<float>& values, const FeatureOptions& options, const GeneList& genes,
                   ImportContext& context) {
   const auto is_missing = [](float value) { return std::isnan(value); };

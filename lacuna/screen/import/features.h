@@ -22,9 +22,9 @@ struct FeatureOptions {
   std::vector<std::string> columns;  // empty: all but the gene column, in table order
 };
 
-// Stored as f32 [genes, d]. Throws Error for another number of rows, rows of no numbers, a gene
-// with two rows, a row of several genes, and a number that f32 has no room for, unless the context
-// reads such as missing.
+// Stored as f32 [genes, d]. Throws Error for a wrong number of rows, rows without numbers, a gene
+// with two rows, a row for several genes, and a number too large for f32, unless the context reads
+// such numbers as missing.
 void import_features(const FeatureOptions& options, const GeneList& genes, ImportContext& context,
                      HeteroGraph& graph);
 

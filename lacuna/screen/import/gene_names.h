@@ -1,9 +1,9 @@
 // From the names that tables use to the genes of the screen.
 //
 // A cell becomes genes in this order, and nothing is ever guessed:
-//   1. it is cut at the separator, where the table has one; spaces around each piece go
-//   2. a piece on the ignore list is passed over (a control locus that stands for "no gene")
-//   3. where there is a pattern, its first group is the name; step 2 is taken again
+//   1. it is cut at the separator, where the table has one; spaces around each piece are dropped
+//   2. a piece on the ignore list is skipped (a control locus that stands for "no gene")
+//   3. where there is a pattern, its first group is the name; step 2 applies again
 //   4. the name is a gene's own name, else an alias of exactly one gene, else it is unknown
 #pragma once
 
@@ -42,7 +42,7 @@ class GeneList {
 
 // How one table writes genes.
 struct NameRules {
-  std::string separator = {};  // between several genes of one cell; empty: one gene a cell
+  std::string separator = {};  // between several genes of one cell; empty: one gene per cell
   std::string pattern = {};    // ECMAScript, found anywhere in the piece; empty: the whole piece
   std::vector<std::string> ignore = {};  // names that stand for no gene
 };
@@ -50,8 +50,8 @@ struct NameRules {
 // Reads the gene cells of one table.
 class GeneReader {
  public:
-  // `source` names the table in the report. Throws Error for a pattern that is none, or has no
-  // group.
+  // `source` names the table in the report. Throws Error for a pattern that is not a regular
+  // expression, or has no group.
   GeneReader(const GeneList& genes, const NameRules& rules, ImportContext& context,
              std::string source);
   ~GeneReader();

@@ -16,7 +16,7 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kRecordsAThread = 64;  // read between two appends; a few MB
+constexpr size_t kRecordsPerThread = 64;  // read between two appends; a few MB
 
 uint64_t number_of_key(std::string_view key, const std::string& path) {
   uint64_t number = 0;
@@ -33,7 +33,7 @@ struct Pending {
   std::span<const std::byte> value;
   uint64_t hash;
   JsonRecord record;
-  std::string broken;  // why, when it is
+  std::string broken;  // why it is broken, or empty
 };
 
 class RecordImport {
@@ -209,8 +209,8 @@ void import_json(const JsonLmdbOptions& options, const GeneList& genes,
   RecordImport import(options, genes, missing_labels, duplicates, context, rows);
   const size_t pieces = size_t(threads > 0 ? threads : available_threads());
   std::vector<JsonRecordReader> readers(pieces);
-  std::vector<Pending> pending(pieces * kRecordsAThread);
-  Hasher hasher;  // of all keys and values: the checksum without a second reading
+  std::vector<Pending> pending(pieces * kRecordsPerThread);
+  Hasher hasher;  // of all keys and values, so that the checksum needs no second pass
 
   uint64_t done = 0;
   context.progress.begin("reading " + path, records.entries(), "records");

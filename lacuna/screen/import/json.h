@@ -2,10 +2,10 @@
 // may be missing; value = a record, plain or zlib. A record is a sample: it removes the genes of
 // all its experiments, and its labels are what their phenotypes name.
 //
-// Samples are ordered by the number in their key. Columns: key, a number a statistic (by its name),
-// temperature; categories perturbation_type (all types in the record, joined by "+"), media,
-// media_state, temperature_unit, experiment_type, dataset_name: of the first experiment, and it is
-// counted where others differ.
+// Samples are ordered by the number in their key. Columns: key, one number per statistic (by its
+// name), temperature; categories perturbation_type (all types in the record, joined by "+"), media,
+// media_state, temperature_unit, experiment_type, dataset_name: those of the first experiment;
+// records in which others differ are counted.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct JsonLmdbOptions {
 
 // `duplicates` says what happens when a record holds one label several times: mean, first, or
 // (keep) an Error. Throws Error naming the key. The result does not depend on the number of
-// threads. A damaged database is an Error, not a crash, and none of its records is lost without one
+// threads. A damaged database is an Error, not a crash, and no record is lost silently
 // (store/lmdb_records.h).
 void import_json(const JsonLmdbOptions& options, const GeneList& genes,
                  MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,

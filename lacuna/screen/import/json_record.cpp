@@ -25,7 +25,7 @@ bool is_zlib(std::span<const std::byte> value) {
          (uint32_t(value[0]) << 8 | uint32_t(value[1])) % 31 == 0;
 }
 
-// Whether a field is not there, or of another type; damaged text is thrown on.
+// Whether a field is missing or of another type; throws for damaged text.
 bool is_absent(simdjson::error_code code) {
   if (code == simdjson::NO_SUCH_FIELD || code == simdjson::INCORRECT_TYPE) return true;
   if (code != simdjson::SUCCESS) throw simdjson::simdjson_error(code);
@@ -149,7 +149,7 @@ struct JsonRecordReader::State {
       buffer.resize(bytes + simdjson::SIMDJSON_PADDING);
   }
 
-  // The JSON text, in the buffer with padding behind it.
+  // The JSON text, in the buffer, followed by padding.
   std::string_view unpack(std::span<const std::byte> value) {
     if (!is_zlib(value)) {
       reserve(value.size());
@@ -173,7 +173,7 @@ struct JsonRecordReader::State {
   JsonOutline outline;
   ondemand::parser parser;
   std::vector<char> buffer;
-  JsonRecord::Conditions others;  // of an experiment behind the first
+  JsonRecord::Conditions others;  // of an experiment after the first
 };
 
 JsonRecordReader::JsonRecordReader() : state_(std::make_unique<State>()) {}

@@ -28,7 +28,7 @@ struct JsonRecord {
     bool operator==(const Conditions& other) const;
   };
   std::vector<Perturbation> perturbations;  // of all experiments, repeats included
-  std::vector<Measurement> measurements;    // one an experiment
+  std::vector<Measurement> measurements;    // one per experiment
   Conditions conditions;                    // of the first experiment
   bool mixed_conditions = false;            // another experiment has others
 };
@@ -40,9 +40,9 @@ class JsonRecordReader {
   ~JsonRecordReader();
   JsonRecordReader(JsonRecordReader&&) noexcept;
 
-  // JSON text, or the same compressed by zlib (its first byte tells). Throws Error, without the
-  // key, for what is neither, is damaged, or lacks a genotype, a gene's name, a phenotype or its
-  // label_name.
+  // JSON text, or the same compressed by zlib (its first bytes tell). Throws Error, without the
+  // key, for anything else, for damage, and for a record that lacks a genotype, a gene's name, a
+  // phenotype or its label_name.
   void read(std::span<const std::byte> value, JsonRecord& record);
 
  private:

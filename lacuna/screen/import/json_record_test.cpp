@@ -37,7 +37,7 @@ std::string compressed(const std::string& text) {
   return packed.substr(0, size);
 }
 
-// From memory that ends where the value does, so that a sanitizer sees a read behind it.
+// From memory that ends where the value does, so that a sanitizer sees a read beyond it.
 JsonRecord read(std::string_view value) {
   const std::vector<char> exact(value.begin(), value.end());
   JsonRecordReader reader;
@@ -91,8 +91,8 @@ TEST(JsonRecord, DamageIsHarmless) {
   }
 }
 
-// Brackets are counted, never followed by recursion or memory: in what is passed over, in what is
-// read, and in what is asked for.
+// Brackets are counted, without recursion or memory: in values that are skipped, in those that are
+// read, and around them.
 TEST(JsonRecord, NestingWithoutEndIsHarmless) {
   constexpr size_t kDepth = 1'000'000;
   const std::string deep = std::string(kDepth, '[') + std::string(kDepth, ']');

@@ -1,8 +1,9 @@
 // Metabolism from two tables: reactions with their gene rules, and stoichiometry.
 //
-// A rule that says "or" gives a reaction node for each gene set that is enough (see gene_rule.h):
-// reaction R becomes R#1, R#2, ..., each with the genes of its set and all of R's metabolites, so
-// that "a reaction goes with any of its genes" stays exact. With one set or none it keeps its name.
+// A rule with "or" gives one reaction node for each sufficient gene set (see gene_rule.h): reaction
+// R becomes R#1, R#2, ..., each with the genes of its set and all of R's metabolites, so that "a
+// reaction is off when any of its genes is removed" stays exact. With one set or none it keeps its
+// name.
 //
 //   gene.rule.reaction                  (gene, reaction) for every gene of the set
 //   reaction.stoichiometry.metabolite   value "coefficient": reactants negative, products positive
@@ -31,8 +32,8 @@ struct MetabolismOptions {
               coefficient_column = "coefficient";
 };
 
-// Throws Error with file and line for a repeated reaction, a rule that makes no sense, and a
-// coefficient that is missing or no number. Stoichiometry of an unknown reaction follows --unknown.
+// Throws Error with file and line for a repeated reaction, a malformed rule, and a coefficient that
+// is missing or not a number. Stoichiometry of an unknown reaction follows --unknown.
 void import_metabolism(const MetabolismOptions& options, const GeneList& genes,
                        ImportContext& context, HeteroGraph& graph);
 

@@ -9,12 +9,12 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kMostEdgesARow = 1'000'000;
+constexpr uint64_t kMostEdgesPerRow = 1'000'000;
 
 struct WeightedEdge {
   uint32_t source, target;
   double weight;
-  uint32_t rows;  // of the table that it stands for
+  uint32_t rows;  // how many rows of the table it stands for
 };
 
 // The edges of one network, without their reverses and added self loops.
@@ -116,9 +116,9 @@ std::vector<WeightedEdge> read_edges(const NetworkOptions& options, const GeneLi
       }
     }
     // A cell with several genes stands for an edge to each of them.
-    if (const uint64_t edges_here = ends[0].size() * ends[1].size(); edges_here > kMostEdgesARow)
+    if (const uint64_t edges_here = ends[0].size() * ends[1].size(); edges_here > kMostEdgesPerRow)
       throw Error("{}: {} and {} genes are {} edges, over {} in a row; is the table one of edges?",
-                  table.where(), ends[0].size(), ends[1].size(), edges_here, kMostEdgesARow);
+                  table.where(), ends[0].size(), ends[1].size(), edges_here, kMostEdgesPerRow);
     for (const uint32_t u : ends[0])
       for (const uint32_t v : ends[1]) edges.add(u, v, weight, table);
   }

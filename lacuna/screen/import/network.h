@@ -1,8 +1,8 @@
-// A network between genes, from a table with a row an edge.
+// A network between genes, from a table with one row per edge.
 //
 // Edges are stored in the order of the table. In an undirected network (the default) each is
-// followed by its reverse, and "a b" and "b a" are the same edge. Last come the self loops, one a
-// gene in gene order, where they are asked for (the default: the stored graphs of this field have
+// followed by its reverse, and "a b" and "b a" are the same edge. Last come the self loops, one per
+// gene in gene order, where they are asked for (the default: published graphs of this field have
 // them); a self loop of the table itself then gives its weight to that gene's loop and is not
 // stored twice.
 //
@@ -18,8 +18,8 @@
 
 namespace lacuna {
 
-// What becomes of an edge that the table lists again: the first stays, all stay, or one stays with
-// the largest or the mean weight.
+// For an edge that the table lists again: the first is kept, all are kept, or one is kept with the
+// largest or the mean weight.
 enum class RepeatedEdges { first, keep, max, mean };
 
 struct NetworkOptions {

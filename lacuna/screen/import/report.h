@@ -1,4 +1,4 @@
-// What an import met: counts with a few examples, by source. Printed by the program, kept in the
+// What an import found: counts with a few examples, by source. Printed by the program, kept in the
 // manifest of the screen.
 #pragma once
 
@@ -62,9 +62,9 @@ struct ImportContext {
   void add_source(const fs::path& path);  // reads the file once for its checksum
 };
 
-// The number in a cell of the table's row: NaN when missing, or when it is none (or too large for
-// an f32) and the policy allows that, counted in `tally`; else throws Error with file, line and
-// column.
+// The number in a cell of the table's row: NaN when missing, or when the cell is not a number (or
+// too large for an f32) and the policy allows that, counted in `tally`; else throws Error with
+// file, line and column.
 double number_cell(const TableReader& table, size_t column, NonNumberPolicy policy, Tally& tally);
 // The text in a cell, without spaces around it. Throws Error with file, line and column where it is
 // not UTF-8: manifests hold nothing else.

@@ -1,5 +1,5 @@
 // The samples of an import while they are collected: rows of a table or records of a database, in
-// any order, with labels and columns that turn up as one goes along.
+// any order, with labels and columns that are added as they turn up.
 //
 // Every sample has a source number: its row, counted from 0 through all tables in the order they
 // were given, or the key of its record. It is kept as the column "row" or "key", and is what index
@@ -49,12 +49,11 @@ class SampleRows {
   // Orders samples by source number. Throws Error when two have the same.
   void sort_by_source();
 
-  // Finds samples that remove the same set of genes and agree in those of the columns `within` that
-  // there are, counts the
-  // later ones in `tally`, and does what the policy says:
+  // Finds samples that remove the same set of genes and agree in the columns `within` (those that
+  // exist), counts the later ones in `tally`, and does what the policy says:
   //   keep   nothing
   //   first  the first one (by source number) stands for all
-  //   mean   so too, with labels averaged over those that were measured
+  //   mean   the same, with labels averaged over those that were measured
   // Where samples were merged, the column "repeats" says how many each one stands for. Throws Error
   // when repeats lie in different parts of a split.
   void merge_repeats(DuplicatePolicy policy, const std::vector<std::string>& within, Tally& tally,

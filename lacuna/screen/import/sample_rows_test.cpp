@@ -153,8 +153,8 @@ TEST(SampleRows, MergingRandomSamples) {
   }
 }
 
-// Samples that remove the same genes under conditions of their own are compared with few others:
-// one with all would take hours.
+// Samples that remove the same genes under different conditions are compared with few others:
+// comparing each with all would take hours.
 TEST(SampleRows, ManyConditionsOfTheSameGenesTakeNoTime) {
   SampleRows rows("row");
   constexpr uint64_t kSamples = 300'000;

@@ -1,4 +1,4 @@
-// Samples from tables: a row a sample.
+// Samples from tables, one per row.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ struct SampleTableOptions {
 };
 
 // Appends the rows of a table; the first has source number `first_row`. Returns how many rows there
-// were. A gene that one row names twice is removed once. A row with an unknown gene is left out
-// whole (--unknown drop): without that gene it would be another sample.
+// were. A gene that one row names twice is removed once. A row with an unknown gene is left out as
+// a whole (--unknown drop): without that gene it would be another sample.
 uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes,
                         MissingLabelPolicy missing_labels, uint64_t first_row,
                         ImportContext& context, SampleRows& rows);

@@ -113,7 +113,7 @@ bool TableReader::next_record() {
   }
 }
 
-// Reads on behind what is unread, which moves to the front; false at the end of the file.
+// Moves the unread part of the buffer to its front and reads on; false at the end of the file.
 bool TableReader::refill() {
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
@@ -156,7 +156,7 @@ char* TableReader::split_quoted(char* at, char* end) {
     *out++ = *at++;
   }
   cells_.emplace_back(begin, size_t(out - begin));
-  char* const stop = at + 1;  // behind the closing quote, which an even number of quotes promises
+  char* const stop = at + 1;  // after the closing quote: the number of quotes is even
   if (stop < end && *stop != separator_) throw Error("{}: text behind a closing quote", where());
   return std::min(stop, end);
 }

@@ -6,10 +6,10 @@
 //   while (table.next()) use(table.cells()[source]);        // table.where() = "physical.tsv.gz:12"
 //
 // Cells of a CSV may be quoted ("a, ""b"""), and quoted ones may hold line breaks; other tables
-// have no quotes. An apostrophe before = + - or @ is taken off (core/csv.h). Line ends are \n or
-// \r\n, a leading byte order mark and empty lines are passed over. Throws Error with file and line
+// have no quotes. An apostrophe before = + - or @ is taken off (core/text/csv.h). Line ends are \n
+// or \r\n; a leading byte order mark and empty lines are skipped. Throws Error with file and line
 // for a row with too few or too many cells, and a stray or unclosed quote; and for a damaged gzip
-// file (store/gzip.h), an empty file, and what is no file.
+// file (store/gzip.h), an empty file, and anything that is not a file.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ namespace lacuna {
 
 struct TableSource {
   fs::path path;
-  // Between cells. Left out: a comma for .csv, a tab for .tsv, .tab and .txt (before .gz); an Error
+  // Between cells. Not set: a comma for .csv, a tab for .tsv, .tab and .txt (before .gz); an Error
   // for other names. Only with a comma or a semicolon are cells quoted.
   std::optional<char> separator = {};
 };
@@ -41,12 +41,12 @@ class TableReader {
   const std::vector<std::string>& header() const { return header_; }
   size_t column(std::string_view name) const;  // throws Error, listing what there is
 
-  bool next();  // false behind the last row
+  bool next();  // false after the last row
   // As many as the header has; valid until the next call of next().
   const std::vector<std::string_view>& cells() const { return cells_; }
   uint64_t line() const { return line_; }  // where this row starts; the header is line 1
   std::string where() const;               // "physical.tsv.gz:12"
-  uint64_t bytes_read() const { return file_.bytes_read(); }  // of the file as it lies on disk
+  uint64_t bytes_read() const { return file_.bytes_read(); }  // of the file on disk
   uint64_t bytes() const { return file_.bytes(); }
 
  private:

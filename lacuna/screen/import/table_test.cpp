@@ -180,7 +180,7 @@ TEST_F(Table, ColumnsAreNamed) {
   const std::string said = words_of([&] { wide.column("none"); });
   EXPECT_LT(said.size(), 2000u);
   EXPECT_THAT(said, HasSubstr("and 99961 more"));
-  for (int i = 0; i < 100'000; ++i)  // each is found at once, not by looking at all
+  for (int i = 0; i < 100'000; ++i)  // each is found at once, without a search
     ASSERT_EQ(wide.column(fmt::format("c{}", i)), size_t(i));
   EXPECT_THAT(words_of([&] { TableReader({write("x.tsv", std::string(2'000'000, '\t') + "\n")}); }),
               HasSubstr("a header of 2000001 columns"));

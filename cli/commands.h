@@ -1,8 +1,8 @@
 // The subcommands of `lacuna`: one file each, cli/<name>.cpp, with a function add_<name>() that
 // main() calls.
 //
-// add_*() declares the options and sets a callback that does the work. What goes wrong is thrown:
-// main() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
+// add_*() declares the options and sets a callback that does the work. Failures are thrown: main()
+// alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
 // here, a line below, a line in main.cpp. Those that need torch do their work in cli/torch/, and
 // have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h says why).
 #pragma once
@@ -30,5 +30,15 @@ void add_export(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_train(CLI::App& app);
+
+// Which model of a run, on which device and screen; `request` has fields of these names.
+template <class Request>
+void add_model_options(CLI::App& command, Request& request) {
+  command.add_option("--checkpoint", request.checkpoint,
+                     "last, best_pearson or best_mse [best_pearson where there is one]");
+  command.add_option("--device", request.device, "auto, cpu or cuda [the run's]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  command.add_option("--screen", request.screen, "Another screen with the same genes and graph");
+}
 
 }  // namespace lacuna::cli

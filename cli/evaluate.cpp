@@ -12,11 +12,7 @@ void add_evaluate(CLI::App& app) {
   evaluate->footer("Example:\n  lacuna evaluate runs/tiny --checkpoint best_mse");
   const auto call = std::make_shared<EvaluateCall>();
   evaluate->add_option("RUN", call->run, "Directory of the run")->required();
-  evaluate->add_option("--checkpoint", call->checkpoint,
-                       "last, best_pearson or best_mse [best_pearson where there is one]");
-  evaluate->add_option("--device", call->device, "auto, cpu or cuda [the run's]")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  evaluate->add_option("--screen", call->screen, "Another screen with the same genes and graph");
+  add_model_options(*evaluate, *call);
   evaluate->add_option("--out", call->out,
                        "Directory for evaluation.json and predictions/ [the run]");
   evaluate->callback([call] {

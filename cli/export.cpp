@@ -29,11 +29,7 @@ void add_export(CLI::App& app) {
       ->check(CLI::IsMember({"train", "validation", "test", "all"}))
       ->capture_default_str();
   command->add_option("--out", request.out, "File to write, .npz")->required();
-  command->add_option("--checkpoint", request.checkpoint,
-                      "last, best_pearson or best_mse [best_pearson where there is one]");
-  command->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  command->add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  add_model_options(*command, request);
   command->callback([call] { run(*call); });
 }
 

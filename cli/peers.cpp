@@ -8,7 +8,7 @@
 
 namespace lacuna::cli {
 std::vector<Json> run_peers(const PeersSettings& settings,
-                            const std::function<void(const Json& peer)>& heard) {
+                            const std::function<void(const Json& peer)>& on_peer) {
   PythonScript script(
       "ladder_peers.py", settings.python,
       {settings.screen.string(), "--batch", std::to_string(settings.batch), "--seconds",
@@ -18,7 +18,7 @@ std::vector<Json> run_peers(const PeersSettings& settings,
     const Json json = parse_json(line, script.path().string() + " printed");
     if (json.contains("error")) throw Error(json.at("error").get<std::string>());
     peers.push_back(json);
-    heard(json);
+    on_peer(json);
   }
   if (const int status = script.end(); status != 0)
     throw Error("{} failed with status {}; what Python said stands above", script.path().string(),

@@ -13,13 +13,13 @@ namespace lacuna::cli {
 struct PeersSettings {
   fs::path screen, folder;  // folder: an empty one, for their stores
   uint64_t batch = 28;
-  double seconds = 4;  // a peer, about
+  double seconds = 4;  // per peer, about
   std::string python;  // empty: LACUNA_PYTHON, else python3
 };
 
-// The lines of the script as they come, one a peer. Throws Error that says what is missing: Python,
-// the script, a package.
+// The lines of the script, one per peer; on_peer() gets each as it comes. Throws Error that says
+// what is missing: Python, the script, a package.
 std::vector<Json> run_peers(const PeersSettings& settings,
-                            const std::function<void(const Json& peer)>& heard);
+                            const std::function<void(const Json& peer)>& on_peer);
 
 }  // namespace lacuna::cli

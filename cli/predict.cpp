@@ -42,11 +42,7 @@ void add_predict(CLI::App& app) {
   predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");
   predict->add_option("--by", request.by, "With --top: the label, where the run has several");
   predict->add_option("--out", request.out, "File to write, .csv or .npz")->required();
-  predict->add_option("--checkpoint", request.checkpoint,
-                      "last, best_pearson or best_mse [best_pearson where there is one]");
-  predict->add_option("--device", request.device, "auto, cpu or cuda [the run's]")
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  predict->add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  add_model_options(*predict, request);
   predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
   predict->callback([call] { run(*call); });
 }

@@ -16,7 +16,7 @@
 namespace lacuna::cli {
 namespace {
 
-// Beside an installed program, else where the program was built from.
+// Beside an installed program, else in the checkout that the program was built from.
 fs::path find_script(const std::string& name) {
   const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   const fs::path installed = prefix / LACUNA_SHARE / "bench" / name;
@@ -68,7 +68,7 @@ PythonScript::~PythonScript() {
 }
 
 bool PythonScript::read_line(std::string& line) {
-  constexpr int kLookEvery = 200;  // milliseconds
+  constexpr int kCheckEvery = 200;  // milliseconds
   for (;;) {
     if (const size_t end = buffer_.find('\n'); end != std::string::npos) {
       line = buffer_.substr(0, end);
@@ -77,7 +77,7 @@ bool PythonScript::read_line(std::string& line) {
     }
     throw_if_stopped();
     pollfd ready = {.fd = output_, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, kLookEvery) <= 0) continue;
+    if (::poll(&ready, 1, kCheckEvery) <= 0) continue;
     char piece[4096];
     const ssize_t count = ::read(output_, piece, sizeof piece);
     if (count < 0 && errno == EINTR) continue;

@@ -12,18 +12,19 @@ namespace lacuna::cli {
 
 class PythonScript {
  public:
-  // script: a file of bench/, found beside an installed program or where it was built from. python:
-  // which to start; empty: LACUNA_PYTHON, else python3. Throws Error when either is not there.
+  // script: a file of bench/, found beside an installed program or in the checkout it was built
+  // from. python: which to start; empty: LACUNA_PYTHON, else python3. Throws Error when either does
+  // not exist.
   PythonScript(const std::string& script, const std::string& python,
                const std::vector<std::string>& words);
-  ~PythonScript();  // one that still runs is ended
+  ~PythonScript();  // ends a script that still runs
   PythonScript(const PythonScript&) = delete;
   PythonScript& operator=(const PythonScript&) = delete;
 
   const fs::path& path() const { return path_; }
-  // Of its standard output; false at the end. Looks at the stop flag (core/stop.h) while it waits.
+  // Of its standard output; false at the end. Throws Stopped when asked to stop while it waits.
   bool read_line(std::string& line);
-  // Waits for it: its exit status, or 128 and the signal that ended it, as a shell would say.
+  // Waits for it; returns its exit status, or 128 plus the signal that ended it, as a shell does.
   int end();
 
  private:
@@ -31,7 +32,7 @@ class PythonScript {
   pid_t process_ = -1;
   int status_ = 0;
   int output_ = -1;
-  std::string buffer_;  // read, and not given out yet
+  std::string buffer_;  // read from it, but not returned yet
 };
 
 }  // namespace lacuna::cli

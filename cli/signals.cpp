@@ -15,7 +15,7 @@ void on_signal(int number) {
   if (number == SIGINT) std::signal(SIGINT, SIG_DFL);
 }
 
-// By nohup, which says that the end of a terminal is none of the program's business.
+// nohup ignores SIGHUP for a program that is to outlive its terminal.
 bool is_ignored(int number) {
   struct sigaction now = {};
   return ::sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

@@ -39,7 +39,7 @@ bool is_for_removal(const std::string& option) {
   return option == "SCREEN" || option == "--name" || option == "--remove";
 }
 
-// What it was and how it came about: who took the wrong one can make it again.
+// Says how it was made, so that a split removed by mistake can be made again.
 void remove(const Options& options) {
   const Split split = remove_split(options.screen, options.name);
   fmt::print("split '{}' is taken out of {}\n", split.name, options.screen);

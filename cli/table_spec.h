@@ -22,7 +22,7 @@ class TableSpec {
   enum class Naming { named, nameless };
   TableSpec(std::string option, std::string_view text, Naming naming = Naming::nameless);
 
-  // Each take_*() may be called once a key; finish() then refuses keys that nobody took.
+  // Each take_*() may be called once per key; finish() then refuses keys that were not taken.
   std::string take_name();                               // NAME, or the file's stem
   std::string required_name(const char* example) const;  // NAME; throws UsageError without one
   TableSource take_table();                              // PATH and key separator

@@ -1,4 +1,4 @@
-// What people see: progress lines and tables (numbers and bytes in a readable form: core/text.h).
+// What people see: progress lines and tables (core/text/text.h makes numbers and bytes readable).
 #pragma once
 
 #include <chrono>
@@ -12,11 +12,11 @@
 
 namespace lacuna::cli {
 
-// Between two lines of progress where they go into a file: they stay, so there are few of them.
+// Between two lines of progress that go into a file, where they stay: few are enough.
 constexpr auto kLineEvery = std::chrono::minutes(1);
 
 // Shows work that takes over two seconds as one line on stderr, rewritten in place, with rate and
-// time left. Where stderr is not a terminal a line stays, and one comes every minute.
+// time left. Where stderr is not a terminal, a new line every minute.
 class TerminalProgress : public Progress {
  public:
   TerminalProgress();
@@ -36,11 +36,11 @@ class TerminalProgress : public Progress {
   Clock::time_point start_, last_;
 };
 
-// "note: words" on stderr, one line whatever is in them.
+// "note: words" on stderr, always one line.
 void print_note(const std::string& words);
 
 // Columns as wide as their longest cell; those named in `right` (by index) are right-aligned. The
-// first row is the head. What a cell holds is made printable (core/printable.h).
+// first row is the header. Cells are made printable (core/text/printable.h).
 std::string format_table(const std::vector<std::vector<std::string>>& rows,
                          const std::vector<size_t>& right = {});
 

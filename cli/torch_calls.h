@@ -1,8 +1,8 @@
-// What a call of a subcommand that needs torch says, and who does it.
+// The arguments of the subcommands that need torch, and the functions that do their work.
 //
-// cli/<name>.cpp declares the options and fills the struct. Both programs have it, so `lacuna`
-// shows every help and refuses every wrong call without loading torch. run() does the work: that
-// of lacuna-torch lies in cli/torch/<name>.cpp; that of `lacuna` becomes lacuna-torch
+// cli/<name>.cpp declares the options and fills the struct. It is part of both programs, so
+// `lacuna` shows every help and refuses every wrong call without loading torch. run() does the
+// work: in lacuna-torch it is that of cli/torch/<name>.cpp; in `lacuna` it becomes lacuna-torch
 // (cli/torch_commands.h).
 #pragma once
 

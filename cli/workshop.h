@@ -9,7 +9,7 @@
 
 namespace lacuna::cli {
 
-// A folder of our own, gone at the end with all that lies in it.
+// A new folder, removed at the end with everything in it.
 class Workshop {
  public:
   Workshop(const fs::path& where, const char* what)
@@ -32,8 +32,8 @@ class Workshop {
   fs::path path_;
 };
 
-// Throws UsageError where a file that is to be written at the end could not be: its folder is not
-// there. An empty path is no file.
+// Throws UsageError for an output file that could not be written at the end, because its folder
+// does not exist. An empty path means no file.
 inline void check_folder_of(const fs::path& file, const char* option) {
   if (file.empty()) return;
   const fs::path folder = fs::absolute(file).parent_path();

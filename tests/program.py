@@ -66,10 +66,10 @@ def accept_file(screen, file, *parts):
 
 
 class Started:
-    """The program in the background, to be watched and disturbed; nice, so that it does not outrun who watches it.
+    """The program in the background, to be watched and disturbed; nice, so that it does not outrun the test.
 
     What it is doing is read from its files, never guessed from a clock: a machine may be slow or busy. `is_nice` is false
-    for what takes so long that nobody has to hurry.
+    for programs that run long enough without it.
     """
 
     def __init__(self, *arguments, is_nice=True, **options):

@@ -209,7 +209,7 @@ def test_errors_name_the_culprit(config, tmp_path, words, code, named):
 
 
 def test_models_are_compared_over_one_config(config, tmp_path):
-    """What the config says of one model alone is left out for the other, and that is said."""
+    """Settings that a model does not have are left out of its runs, with a note."""
     out = tmp_path / "out"
     words = ["compare", config, "--seeds", 1, "--vary", "model.name=hetero_gin,mlp", "--set", "train.epochs=1", "--out", out]
     done = lacuna(*words, env=ALONE)

@@ -13,15 +13,6 @@ import pytest
 from program import PROGRAM, Started, fail, lacuna, succeed
 
 
-@pytest.fixture
-def seed():
-    """Printed by pytest when a test fails."""
-    chosen = int.from_bytes(os.urandom(4), "little")
-    print("seed", chosen)
-    random.seed(chosen)
-    return chosen
-
-
 def generate(path):
     return ["generate", "screen", path, "--size", "small", "--samples", 3000, "--seed", 1]
 

@@ -55,7 +55,7 @@ def readers(folder):
 
 
 def change_an_edge(screen):
-    """One edge of two genes becomes another one that is as possible."""
+    """One edge of two genes becomes another valid one."""
     edges = np.load(screen / "edges/gene.physical.gene.npy", mmap_mode="r+")
     edges[0, 3] = (edges[0, 3] + 1) % 40
     edges.flush()

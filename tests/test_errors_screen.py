@@ -297,7 +297,7 @@ def test_what_the_screen_does_not_have_is_a_failure(screen, tmp_path):
 
 
 def test_a_split_is_taken_away_by_the_command_in_the_message(screen):
-    """A name that is taken stays so until its split is taken away, by name; what it was is said, so that it can be again."""
+    """A split's name is free once the split was removed; the output says how it was made, so that it can be made again."""
     draw = ("split", screen, "--name", "mine", "--by", "random", "--seed")
     succeed(*draw, 1)
     before = (screen / "splits/mine.npy").read_bytes()

@@ -325,7 +325,7 @@ def test_records_that_a_damaged_page_hides_are_counted(tmp_path, genes, database
 
 
 def test_damaged_databases_are_errors_and_never_crashes(tmp_path, genes, database):
-    """Each of them crashes LMDB, or it says nothing of it."""
+    """LMDB crashes on each of them, or does not notice it."""
     seed = secrets.randbits(32)
     print("seed", seed)
     rng = random.Random(seed)

@@ -16,15 +16,6 @@ from program import Started, fail, lacuna, succeed
 FORMS = ["u8", "bits", "bf16", "positions"]
 
 
-@pytest.fixture
-def seed():
-    """Printed by pytest when a test fails."""
-    chosen = int.from_bytes(os.urandom(4), "little")
-    print("seed", chosen)
-    random.seed(chosen)
-    return chosen
-
-
 def generate(path, samples, size="small"):
     succeed("generate", "screen", path, "--size", size, "--samples", samples, "--seed", 5)
     return path

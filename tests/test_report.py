@@ -242,7 +242,7 @@ def test_metrics_that_are_not_defined(screen, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about such labels
 def test_labels_that_are_infinite_or_all_the_same(tmp_path):
-    """Odd screens: the page has no number that is none."""
+    """Odd screens: the page shows no NaN and no infinity."""
     for kind, label in [("infinite", [np.inf, -np.inf, 1.0]), ("same", [0.1]), ("missing", [np.nan])]:
         screen = tmp_path / kind
         succeed("generate", "screen", screen, "--size", "tiny", "--seed", "1")

@@ -30,7 +30,7 @@ def no_torch():
 
 # ---- what is loaded
 def loaded(*words):
-    """The libraries of a call, as the loader tells."""
+    """The libraries that a call loads, as the loader reports them."""
     told = subprocess.run([PROGRAM, *words], env={**os.environ, "LD_DEBUG": "libs"}, capture_output=True, text=True)
     return set(re.findall(r"calling init: \S*/(\S+?)\.so", told.stderr))
 

@@ -1,0 +1,39 @@
+"""Screens and runs that several test files read: made once. A test that changes one takes a copy."""
+
+import os
+import random
+
+import pytest
+from program import succeed
+from train_files import make_tables, train
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Holds a tiny screen, `screen`, and one from tables, `tables`; runs are made in it, too."""
+    folder = tmp_path_factory.mktemp("train")
+    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
+    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    make_tables(folder, "tables")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def reference(folder):
+    """A small run that was never interrupted."""
+    return train(folder, folder / "reference", tensorboard=True)
+
+
+@pytest.fixture(scope="session")
+def long_reference(folder):
+    """Never interrupted; long enough that one like it can be stopped on the way, even on a slow machine."""
+    return train(folder, folder / "long", tensorboard=True, train__epochs=16)
+
+
+@pytest.fixture
+def seed():
+    """Printed by pytest when a test fails."""
+    chosen = int.from_bytes(os.urandom(4), "little")
+    print("seed", chosen)
+    random.seed(chosen)
+    return chosen

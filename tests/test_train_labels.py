@@ -1,0 +1,138 @@
+"""Labels in training: several, missing, weighed, and those that validation cannot judge."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from program import lacuna, succeed
+from train_files import (assert_same_bits, assert_same_story, change_labels, error, lines, make_tables, train, words)
+
+
+def test_a_label_that_is_infinite_is_found_before_training(folder):
+    shutil.copytree(folder / "screen", folder / "infinite")
+    (sample, *_) = np.flatnonzero(np.load(folder / "infinite" / "splits" / "random.npy") == 2)
+    change_labels(folder / "infinite", sample, np.inf)
+    assert f"of sample {sample} is infinite" in error(1, *words(folder, folder / "no-infinite", screen="infinite"))
+    assert not (folder / "no-infinite").exists()
+
+
+@pytest.fixture(scope="module")
+def split(folder):
+    return make_tables(folder, "tables-again")
+
+
+def test_several_labels_with_missing_values(folder, split):
+    run = train(folder, folder / "both", screen="tables", split=split, train__epochs=2, evaluate__baselines="true")
+    validation = lines(run, "epoch")[-1]["validation"]
+    assert validation["first"]["count"] == 20 and validation["second"]["count"] < 20
+    measured = np.load(run / "predictions" / "test.measured.npy")
+    predicted = np.load(run / "predictions" / "test.predicted.npy")
+    assert measured.shape == predicted.shape == (20, 2) and np.isnan(measured[:, 1]).any()
+    assert np.isfinite(predicted).all() and not np.isnan(measured[:, 0]).any()
+    model = json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["second"]
+    kept = ~np.isnan(measured[:, 1])
+    assert model["model"]["count"] == kept.sum()
+    assert model["model"]["mse"] == pytest.approx(np.mean((predicted - measured)[kept, 1] ** 2.0), rel=1e-4)
+    assert {"mean", "gene", "ridge", "mlp"} <= set(model["baselines"])
+    one = train(folder, folder / "second", screen="tables", split=split, labels="[second]", train__epochs=1)
+    assert np.load(one / "predictions" / "test.measured.npy").shape == (20, 1)
+
+
+def test_weights_of_samples(folder, split):
+    plain = train(folder, folder / "plain", screen="tables", split=split, train__epochs=1)
+    weighted = train(folder, folder / "weighted", screen="tables", split=split, train__epochs=1, train__weight_column="weight")
+    assert lines(plain, "step")[0]["loss"] != lines(weighted, "step")[0]["loss"]
+    call = dict(screen="tables", split=split, train__epochs=1)
+    assert "weight -1 in column 'signed'" in error(1, *words(folder, folder / "no", train__weight_column="signed", **call))
+    assert "nothere" in error(1, *words(folder, folder / "no2", train__weight_column="nothere", **call))
+    assert "has categories" in error(1, *words(folder, folder / "no3", train__weight_column="screen", **call))
+
+
+def test_weights_may_be_any_numbers_and_only_those_of_training_count(folder, split):
+    def change(rows):
+        for row in rows:
+            row["weight"] = 16777217 if row["part"] == "train" else ""  # f64: f32 would lose the last digit
+
+    call = dict(split=make_tables(folder, "double", change), train__epochs=1)
+    assert np.load(folder / "double" / "samples" / "weight.npy").dtype == np.float64
+    plain = train(folder, folder / "unweighted", screen="double", **call)
+    weighted = train(folder, folder / "double-run", screen="double", train__weight_column="weight", **call)
+    for a, b in zip(lines(plain, "step"), lines(weighted, "step")):  # all weigh the same
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
+
+
+def test_a_label_named_twice_is_refused(folder, split):
+    message = error(1, *words(folder, folder / "twice", screen="tables", split=split, labels="[first, second, first]"))
+    assert "label 'first' is named twice" in message and not (folder / "twice").exists()
+
+
+def test_the_mlp_baseline_does_not_depend_on_the_models_settings(folder):
+    def scores(name, **changes):
+        run = train(folder, folder / name, train__epochs=1, evaluate__baselines="true", **changes)
+        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["gene_interaction"]
+
+    one, other = scores("mlp-one"), scores("mlp-other", train__weight_decay=0.9, train__clip=1e-3)
+    assert one["baselines"]["mlp"] == other["baselines"]["mlp"] and one["model"] != other["model"]
+
+
+def test_test_labels_do_not_reach_the_training(folder, split):
+    def change(rows):
+        for row in rows:
+            if row["part"] == "test":
+                row["first"] = 1000.0
+
+    make_tables(folder, "changed", change)
+    runs = [train(folder, folder / f"leak-{screen}", screen=screen, split=split, train__epochs=2)
+            for screen in ("tables", "changed")]
+    assert_same_bits(*runs)
+    assert_same_story(*runs)
+
+
+# ---- validation that cannot judge
+def tables(folder, name, change):
+    """Changes the rows of the validation part."""
+    def change_all(rows):
+        for row in rows:
+            if row["part"] == "validation":
+                change(row)
+
+    return dict(screen=name, split=make_tables(folder, name, change_all))
+
+
+def checkpoints(run):
+    return {path.stem for path in (run / "checkpoints").iterdir()}
+
+
+@pytest.mark.parametrize("value, expected", [("5.0", {"last", "best_mse"}), ("", {"last"})])
+def test_without_a_validation_pearson_the_last_weights_count(folder, value, expected):
+    name = f"unjudged-{len(value)}"
+    changes = {**tables(folder, name, lambda row: row.update(first=value)), "labels": "[first]"}
+    done = lacuna(*words(folder, folder / f"{name}-run", **changes))
+    assert done.returncode == 0, done.stderr
+    assert "two different values of label first" in done.stderr and "the last weights" in done.stderr
+    assert checkpoints(folder / f"{name}-run") == expected
+    assert json.loads((folder / f"{name}-run" / "evaluation.json").read_text())["checkpoint"] == "last"
+    assert "whose labels differ" in error(1, *words(folder, folder / "no-patience", **changes, train__patience=2))
+
+
+def test_labels_that_cannot_be_judged_take_no_part(folder):
+    changes = tables(folder, "half-judged", lambda row: row.update(second=""))
+    run = train(folder, folder / "half-judged-run", **changes, train__epochs=6, train__lr=0.03)
+    first = [line["validation"]["first"] for line in lines(run, "epoch")]
+    for name, best in (("pearson", max), ("mse", min)):
+        succeed("evaluate", run, "--checkpoint", f"best_{name}")
+        found = json.loads((run / "evaluation.json").read_text())["parts"]["validation"]["labels"]["first"]["model"]
+        assert found[name] == pytest.approx(best(line[name] for line in first), rel=1e-5)
+
+
+def test_the_mlp_keeps_its_last_weights_where_nothing_is_measured(folder):
+    """As without a validation part."""
+    def scores(name, change):
+        run = train(folder, folder / f"{name}-run", **tables(folder, name, change), labels="[first]", train__epochs=1,
+                    evaluate__parts="[test]", evaluate__baselines="true")
+        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["first"]["baselines"]["mlp"]
+
+    missing = scores("mlp-missing", lambda row: row.update(first=""))
+    without = scores("mlp-without", lambda row: row.update(first="", part="test"))
+    assert missing == without

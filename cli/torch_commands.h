@@ -28,7 +28,7 @@ void prepare_process();
 // the text that lacuna-torch made when both were built.)
 std::string all_settings();
 // For an option that needs torch, such as `bench ladder --train`: call it before any work, because
-// `lacuna` starts again as the other program. Returns in lacuna-torch only. `what`: for the message.
+// `lacuna` starts again as the other program. Returns in lacuna-torch only. `what` is for messages.
 void need_torch(const std::string& what);
 
 }  // namespace lacuna::cli

@@ -22,7 +22,7 @@ def as_int32(name: str, tensor: Tensor) -> Tensor:
 
 
 def removed_lists(samples, device=None) -> tuple[Tensor, Tensor]:
-    """(removed, ptr) of a batch given as a list of node lists, one a sample: [[3], [1, 4], []]."""
+    """(removed, ptr) of a batch given as a list of node lists, one per sample: [[3], [1, 4], []]."""
     lists = [list(sample) for sample in samples]
     ptr = [0]
     for nodes in lists:

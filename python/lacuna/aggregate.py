@@ -35,7 +35,7 @@ def aggregate(
         graph: the edge types, on the device of ``x``.
         x: [N, B, H], f32, bf16 or f64; the samples of a batch side by side.
         removed: removed nodes of all samples, one sample after another, in any order; repeats are harmless. May be
-            longer than ``ptr[B]``: what is behind is not read.
+            longer than ``ptr[B]``: the rest is not read.
         ptr: [B + 1]; sample b removes ``removed[ptr[b]:ptr[b + 1]]``.
         reduce: ``"sum"``; ``"mean"`` over kept in-neighbours; ``"gcn"``, each term divided by
             sqrt(kept in-degree of u * kept in-degree of v); ``"max"``, channel by channel. Where a node has no kept

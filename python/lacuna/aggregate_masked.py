@@ -1,4 +1,4 @@
-"""The same sums, told by masks instead of indices which edges a sample keeps."""
+"""The same sums, with edge masks instead of removed nodes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def aggregate_masked(
 ) -> Tensor:
     """:func:`lacuna.aggregate`, reading the edge masks of a batch.
 
-    From the masks of the same removed nodes it gives the same bits. It is what the ways that make masks run, so that
-    they can be compared with the arithmetic that uses them; masks may also be edited: any edge of any sample can be
-    switched off.
+    From the masks of the same removed nodes it gives the same bits. It shows what computing with masks costs; masks
+    may also be edited: any edge of any sample can be switched off.
 
     Args:
         graph, x, sum_types, eps, values: as in :func:`lacuna.aggregate`.

@@ -40,8 +40,8 @@ def split_masks(graph: Graph, records: Tensor) -> dict[str, Tensor]:
 class MaskArena:
     """Mask records that are kept from batch to batch.
 
-    Nearly all of a mask is ones in every sample, so a call only sets back what the last batch cleared, and clears what
-    this one removes: about ten times faster than writing whole records. What a call returns is changed by the next one;
+    Nearly all of a mask is ones in every sample, so a call only restores what the last batch cleared, and clears what
+    this one removes: about ten times faster than writing whole records. The next call changes what this one returned;
     clone what you want to keep.
 
         arena = lacuna.MaskArena(graph, capacity=28)

@@ -190,8 +190,8 @@ StepProfile profile_step(const Config& config, uint64_t steps,
   result.machine = describe_machine(device);
   result.date = utc_now();
   result.config = to_yaml(session.config);
-  result.screen = session.config.screen.string();
-  result.fingerprint = session.fingerprint;
+  result.data["screen"] = {{"path", session.config.screen.string()},
+                           {"fingerprint", session.fingerprint.to_json()}};
   result.steps = steps;
   result.batch = uint64_t(session.config.train.batch);
 

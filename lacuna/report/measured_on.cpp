@@ -8,6 +8,7 @@
 
 #include "lacuna/core/text/text.h"
 #include "lacuna/run/compare/config_difference.h"
+#include "lacuna/run/json_file.h"
 
 namespace lacuna::report {
 namespace {
@@ -71,7 +72,7 @@ std::vector<std::string> differing_parts(const RunContents& run, const Fingerpri
 std::vector<std::string> differences(const RunContents& run, const StepProfile& profile) {
   std::vector<std::string> out;
   compare_settings(run, profile.config, out);
-  compare_screens(run, profile.screen, profile.fingerprint, out);
+  compare_screens(run, screen_path_of(profile.data), screen_fingerprint_of(profile.data), out);
   if (!run.info.device.empty() && !profile.device.empty() && run.info.device != profile.device)
     out.push_back(fmt::format("Measured on {}, while this run was trained on {}.", profile.device,
                               run.info.device));

@@ -34,6 +34,10 @@ Fingerprint fingerprint(uint64_t edges) {
   return fingerprint;
 }
 
+Json data(uint64_t edges) {
+  return {{"screen", {{"path", "/data/b"}, {"fingerprint", fingerprint(edges).to_json()}}}};
+}
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
@@ -45,8 +49,8 @@ class MeasuredOnTest : public testing::Test {
     run_.info.device = profile_.device = "cpu";
     run_.info.fingerprint = fingerprint(2);
     profile_.config = kConfig;
-    profile_.fingerprint = fingerprint(2);
-    profile_.screen = ladder_.screen = "/data/b";
+    profile_.data = data(2);
+    ladder_.screen = "/data/b";
     ladder_.fingerprint = fingerprint(2);
     ladder_.fingerprint.add("samples 0:20", 7);
     ladder_.batch = 28;
@@ -78,7 +82,8 @@ TEST_F(MeasuredOnTest, OtherSettings) {
 }
 
 TEST_F(MeasuredOnTest, AnotherScreen) {
-  profile_.fingerprint = ladder_.fingerprint = fingerprint(3);
+  profile_.data = data(3);
+  ladder_.fingerprint = fingerprint(3);
   const auto words =
       "Measured on another screen than this run's: /data/b, whose edges gene.a.gene differ.";
   EXPECT_THAT(differences(run_, profile_), ElementsAre(words));

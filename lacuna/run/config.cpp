@@ -119,13 +119,13 @@ Config resolve(const YAML::Node& tree) {
     if (!parts.insert(part_from_name(part)).second)
       throw Error("evaluate.parts names '{}' twice; name each part once",
                   name(part_from_name(part)));
-  complete_model(
-      YAML::Clone(tree["model"]));  // its keys, while one can still tell where they are from
+  // Checks the model's keys here, where it is still known which file or setting they come from.
+  complete_model(YAML::Clone(tree["model"]));
   config.resolved = tree;
   return config;
 }
 
-// What goes wrong with the settings, and would not without them, is the call's fault.
+// An error that `base` alone does not have comes from the settings: a UsageError.
 Config resolve_with(const YAML::Node& base, const std::vector<std::string>& settings) {
   try {
     const YAML::Node tree = YAML::Clone(base);
@@ -152,7 +152,7 @@ Config parse_named(const std::string& text, const std::string& where,
   return resolve_with(tree, settings);
 }
 
-// The last one that settings name; empty where none does.
+// The model that the last of these settings names; empty where none does.
 std::string model_named(const std::vector<std::string>& settings) {
   std::string name;
   for (const std::string& setting : settings) {

@@ -2,9 +2,8 @@
 //
 // Every key has a default but `screen`, so the defaults are the list of what can be set; a key that
 // is not in it is an Error that names the nearest one. The keys under `model` beside `name` are the
-// model's own (nn/model_settings.h). What is wrong in a file is an Error, what is wrong in a
-// setting on top of it a UsageError; the values of a model's own keys are looked at when it is
-// made.
+// model's own (model_settings.h). A mistake in a file is an Error, one in a setting on top of it a
+// UsageError; the values of a model's own keys are checked when the model is made.
 #pragma once
 
 #include <yaml-cpp/yaml.h>

@@ -25,6 +25,16 @@ const Measurement* measurement_of(const Measured<Measurement>& measured, Criteri
   return &std::get<Measurement>(measured);
 }
 
+// Of a criterion that asks for no difference at all. unit: what was compared, "bytes"; more: words
+// behind the figure.
+void judge_equal(Criterion& result, const char* key, const char* unit, uint64_t compared,
+                 uint64_t differing, const std::string& more = "") {
+  result.verdict = yes_if(compared > 0 && differing == 0);
+  result.figure = fmt::format("{} of {} {} differ{}", with_commas(differing), with_commas(compared),
+                              unit, more);
+  result.numbers = {{key, compared}, {"differing", differing}};
+}
+
 // NaN where one of them is.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::quiet_NaN();
@@ -65,12 +75,10 @@ Criterion judge_masks(const Measured<MaskMeasurement>& measured) {
                       .compared = "masks made on the GPU with those made on the CPU",
                       .bound = "no byte differs"};
   const MaskMeasurement* masks = measurement_of(measured, result);
-  if (!masks) return result;
-  result.verdict = yes_if(masks->bytes > 0 && masks->differing == 0);
-  result.figure = fmt::format("{} of {} bytes differ, {} samples that remove up to {} genes",
-                              with_commas(masks->differing), with_commas(masks->bytes),
-                              masks->samples, masks->most_removed);
-  result.numbers = {{"bytes", masks->bytes}, {"differing", masks->differing}};
+  if (masks)
+    judge_equal(result, "bytes", "bytes", masks->bytes, masks->differing,
+                fmt::format(", {} samples that remove up to {} genes", masks->samples,
+                            masks->most_removed));
   return result;
 }
 
@@ -173,7 +181,7 @@ Criterion judge_memory(const Measured<MemoryMeasurement>& measured) {
   result.numbers["masks"] = memory->masks;
   const std::string beside = fmt::format("masks of a batch {}, model {}", megabytes(memory->masks),
                                          megabytes(memory->model));
-  if (!memory->on_gpu) {  // where what the system counts is not what the rung asked for
+  if (!memory->on_gpu) {  // resident memory of a process is not what a rung asked for
     result.figure = fmt::format("there is no GPU here; resident on this CPU: {}; {}", told, beside);
     return result;
   }
@@ -214,11 +222,9 @@ Criterion judge_repeat(const Measured<RepeatMeasurement>& measured) {
                       .compared = "weights and optimiser values at the end of two runs",
                       .bound = "no value differs in a bit"};
   const RepeatMeasurement* repeat = measurement_of(measured, result);
-  if (!repeat) return result;
-  result.verdict = yes_if(repeat->values > 0 && repeat->differing == 0);
-  result.figure = fmt::format("{} of {} weights and optimiser values differ",
-                              with_commas(repeat->differing), with_commas(repeat->values));
-  result.numbers = {{"values", repeat->values}, {"differing", repeat->differing}};
+  if (repeat)
+    judge_equal(result, "values", "weights and optimiser values", repeat->values,
+                repeat->differing);
   return result;
 }
 

@@ -1,8 +1,8 @@
-// What the measurements of `lacuna bench criteria` (criteria.h) say: yes, no, or nothing. Only
-// numbers come in here and nothing is measured, so that every verdict can be tried on made-up ones.
+// What the measurements of `lacuna bench criteria` (measure/criteria.h) say: yes, no, or no answer.
+// Nothing is measured here, so that tests can try every verdict on made-up numbers.
 //
-// A figure that cannot be is never a yes: nothing compared, a number that is not finite,
-// predictions that are the same for all samples.
+// A figure that means nothing never passes: nothing was compared, a number is not finite, all
+// predictions are the same.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The split that a run was begun with, kept beside it: under the same name another one may have
-// been drawn since, which holds out what was trained on.
+// The split that a run was begun with, kept in its directory: a split that was drawn later under
+// the same name may hold out samples that the run was trained on.
 //
 //   RUN/split.safetensors   array "parts" [S] u8: the part of every sample (Part)
 //                           metadata "lacuna" (JSON): the split's name, how it was made, and a hash
@@ -23,7 +23,7 @@ void keep_split(const Run& run, const Screen& screen, const Split& split);
 bool keeps_split(const Run& run);  // false: an older version made it
 
 // The split as it was, of the screen's first S samples. Nothing where the run keeps none, or the
-// screen's first samples are others. Throws Error for a damaged file.
+// screen begins with other samples. Throws Error for a damaged file.
 std::optional<Split> kept_split(const Run& run, const Screen& screen);
 
 // The command that made it, in quotes, or whatever else is known of a split.

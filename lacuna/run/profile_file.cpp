@@ -31,8 +31,7 @@ StepProfile profile_from(const Json& json) {
                          .machine = text_of(json, "machine"),
                          .date = text_of(json, "date"),
                          .config = text_of(json, "config"),
-                         .screen = screen_path_of(json),
-                         .fingerprint = screen_fingerprint_of(json),
+                         .data = Json::object(),
                          .steps = count_of(json, "steps"),
                          .batch = count_of(json, "batch"),
                          .wall_ms = number_of(json, "wall_ms_per_step"),
@@ -41,6 +40,7 @@ StepProfile profile_from(const Json& json) {
                          .gpu = categories_from(json, "gpu"),
                          .largest = text_of(json, "largest"),
                          .trace = {}};
+  if (json.contains("screen")) profile.data["screen"] = json.at("screen");
   if (json.contains("recorded_ms_per_step") && !json.at("recorded_ms_per_step").is_null())
     profile.recorded_ms = number_of(json, "recorded_ms_per_step");
   return profile;
@@ -55,23 +55,24 @@ double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>&
 }
 
 Json to_json(const StepProfile& profile) {
-  return {
-      {"format", kFormat},
-      {"version", 1},
-      {"device", profile.device},
-      {"machine", profile.machine},
-      {"date", profile.date},
-      {"screen", {{"path", profile.screen}, {"fingerprint", profile.fingerprint.to_json()}}},
-      {"config", profile.config},
-      {"steps", profile.steps},
-      {"batch", profile.batch},
-      {"wall_ms_per_step", profile.wall_ms},
-      {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
-      {"cpu", to_json(profile.cpu)},
-      {"gpu", to_json(profile.gpu)},
-      {"excess_ms_per_step",
-       {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
-      {"largest", profile.largest}};
+  Json json = {{"format", kFormat},
+               {"version", 1},
+               {"device", profile.device},
+               {"machine", profile.machine},
+               {"date", profile.date}};
+  json.update(profile.data);
+  json.update(
+      {{"config", profile.config},
+       {"steps", profile.steps},
+       {"batch", profile.batch},
+       {"wall_ms_per_step", profile.wall_ms},
+       {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
+       {"cpu", to_json(profile.cpu)},
+       {"gpu", to_json(profile.gpu)},
+       {"excess_ms_per_step",
+        {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
+       {"largest", profile.largest}});
+  return json;
 }
 
 void write_profile(const fs::path& directory, const StepProfile& profile) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lacuna/core/text/json.h"
-#include "lacuna/store/fingerprint.h"
 
 namespace lacuna {
 
@@ -22,10 +21,9 @@ struct ProfileCategory {
 // Of one that was read, texts are empty and numbers 0 or NaN where the file does not say.
 struct StepProfile {
   std::string device;
-  std::string machine, date;  // "2 cores of AMD EPYC, 2 threads", "2026-11-15T12:58:28Z"
-  std::string config;         // YAML, every setting, paths absolute
-  std::string screen;         // where it lies
-  Fingerprint fingerprint;    // of genes, edges and features, as run.json has it
+  std::string machine, date;   // "2 cores of AMD EPYC, 2 threads", "2026-11-15T12:58:28Z"
+  std::string config;          // YAML, every setting, paths absolute
+  Json data = Json::object();  // as in run.json: {"screen": {"path": .., "fingerprint": ..}}
   uint64_t steps = 0, batch = 0;
   double wall_ms = 0;                     // a step
   std::optional<double> recorded_ms;      // a step, where it was recorded

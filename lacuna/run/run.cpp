@@ -63,7 +63,7 @@ Run Run::create(const fs::path& path, const std::string& config) {
   if (error) throw Error("cannot create {}: {}", path.string(), error.message());
   Run run(path);
   run.lock_ = lock_run(path);
-  check_free(path);  // nobody was quicker
+  check_free(path);  // again, under the lock: another process may have begun a run meanwhile
   write_text_atomically(run.config(), sealed_yaml(config));
   write_sealed_json(path / "run.json",
                     {{"format", kFormat}, {"version", 1}, {"status", "running"}});

@@ -6,7 +6,7 @@
 //   checkpoints/      last, best_pearson, best_mse: one safetensors file each
 //   evaluation.json, predictions/, profile.json, trace.json, ladder.json where they were made
 //
-//   lock              held by the process that trains, so that no two train one run
+//   lock              held by the process that trains: two never train the same run
 //
 // Every file but metrics.jsonl (metrics_log.h) is replaced whole, and carries a checksum
 // (core/seal.h). run_contents.h reads all of them.

@@ -15,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ARun = Run;  // inside of a test, Run is a function of GoogleTest
 
 constexpr const char* kRun = R"({"format": "lacuna.run", "version": 1, "status": "finished",
   "command": "lacuna train c.yaml", "parameters": 12, "message": null,
@@ -80,6 +81,29 @@ TEST(RunContents, ATornLastLineIsToldAndLeftOut) {
   }
   write_run(folder / "run", whole + "{torn\n" + whole);
   EXPECT_ERROR(read_run(folder / "run"), "line 2 of");
+}
+
+TEST(RunContents, LinesComeBack) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run", "");
+  const ARun run = ARun::open(path);
+  run.add_metrics(to_json(StepLine{.epoch = 1, .step = 7, .loss = 0.25, .grad_norm = INFINITY}));
+  run.add_metrics(to_json(EpochLine{.epoch = 1,
+                                    .step = 9,
+                                    .train_loss = 2,
+                                    .validation = {{"a", {3, 0.5, kNotDefined, 4}}},
+                                    .seconds = 8}));
+  const MetricsLog log = read_metrics(path / "metrics.jsonl", "");
+  EXPECT_TRUE(log.state.is_checked && !log.state.torn_line);
+  ASSERT_EQ(log.steps.size(), 1u);
+  EXPECT_EQ(log.steps[0].step, 7u);
+  EXPECT_EQ(log.steps[0].loss, 0.25);
+  EXPECT_TRUE(std::isnan(log.steps[0].grad_norm));
+  ASSERT_EQ(log.epochs.size(), 1u);
+  EXPECT_EQ(log.epochs[0].seconds, 8);
+  ASSERT_EQ(log.epochs[0].validation.size(), 1u);
+  EXPECT_EQ(log.epochs[0].validation[0].metrics.count, 3u);
+  EXPECT_TRUE(std::isnan(log.epochs[0].validation[0].metrics.spearman));
 }
 
 TEST(RunContents, WhatAResumedRunLogsAgainReplacesWhatItLoggedBefore) {
@@ -167,6 +191,7 @@ TEST(RunContents, ProfileAndLadderComeBack) {
   StepProfile profile;
   profile.machine = "2 cores";
   profile.config = "train: {batch: 4}\n";
+  profile.data = {{"screen", {{"path", "/data"}}}};
   profile.wall_ms = 3;
   profile.cpu = {{"load", 1, 0.25}, {"idle", 3, 0.75}};
   profile.trace = Json::array();
@@ -189,6 +214,7 @@ TEST(RunContents, ProfileAndLadderComeBack) {
   const RunContents run = read_run(path);
   EXPECT_EQ(run.profile->machine, "2 cores");
   EXPECT_EQ(run.profile->config, profile.config);
+  EXPECT_EQ(run.profile->data, profile.data);
   EXPECT_FALSE(run.profile->recorded_ms);
   ASSERT_EQ(run.profile->cpu.size(), 2u);
   EXPECT_EQ(run.profile->cpu[1].share, 0.75);

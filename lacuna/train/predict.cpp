@@ -6,8 +6,8 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/nearest.h"
-#include "lacuna/run/predict_candidates.h"
-#include "lacuna/run/prediction_file.h"
+#include "lacuna/run/predict/predict_candidates.h"
+#include "lacuna/run/predict/prediction_file.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/session.h"
 

@@ -317,7 +317,7 @@ Spread spread_of(const std::vector<double>& values) {
 
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard) {
-  look_at_screens(grid);
+  read_screens(grid);
   Comparison comparison;
   check_splits(grid, out, knows_splits(out), comparison);
   claim_directory(out, grid, command);

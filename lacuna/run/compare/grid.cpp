@@ -200,11 +200,11 @@ std::string difference(const StoredGrid& stored, const Grid& grid) {
       for (const auto& text : variation.values)
         if (other.key == variation.key && !contains(other.values, text))
           return fmt::format("it has {}={} too", variation.key, text);
-  for (const auto& [path, now_seen] : grid.screens) {
+  for (const auto& [path, now] : grid.screens) {
     if (!stored.screens.contains(path)) continue;
-    const Fingerprint& seen = stored.screens.at(path);
-    auto parts = seen.differing_parts(now_seen);
-    if (parts.empty()) parts = now_seen.differing_parts(seen);
+    const Fingerprint& then = stored.screens.at(path);
+    auto parts = then.differing_parts(now);
+    if (parts.empty()) parts = now.differing_parts(then);
     if (!parts.empty())
       return fmt::format("its screen {} has changed since ('{}' differs)", path, parts[0]);
   }
@@ -282,7 +282,7 @@ std::vector<std::string> left_out_words(const Grid& grid) {
   return lines;
 }
 
-void look_at_screens(Grid& grid) {
+void read_screens(Grid& grid) {
   std::map<std::string, Screen> screens;
   for (const auto& run : grid.runs) {
     const std::string path = place_of(run.config.screen);

@@ -56,7 +56,7 @@ struct Grid {
   uint64_t seeds = 1;
   std::vector<Variation> variations;  // by key
   std::vector<GridRun> runs;
-  // See look_at_screens().
+  // From read_screens().
   std::map<std::string, Fingerprint> screens = {};                 // by path
   std::map<std::string, std::map<std::string, Split>> drawn = {};  // by screen and name
 };
@@ -68,15 +68,15 @@ Grid make_grid(GridOptions options);
 // "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
 std::vector<std::string> left_out_words(const Grid& grid);
 
-// Opens the screen of every run and takes down its fingerprint and its splits. Throws Error for the
+// Opens the screen of every run and notes its fingerprint and its splits. Throws Error for the
 // first split that a run's screen does not have, with the command that makes it.
-void look_at_screens(Grid& grid);
+void read_screens(Grid& grid);
 
 // Makes the directory and its compare.json, or compares with the one that is there: equal grids
 // agree, a larger one replaces it. Throws Error that says what differs, or when the directory holds
 // something else.
 void claim_directory(const fs::path& out, const Grid& grid, const std::string& command);
-// The split of a run, as look_at_screens() saw it.
+// The split of a run, as read_screens() found it.
 const Split& split_of(const Grid& grid, const GridRun& run);
 // Whether the directory's compare.json says which splits its runs were trained on. False: an older
 // version wrote it; or there is none.

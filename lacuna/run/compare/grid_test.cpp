@@ -178,7 +178,7 @@ TEST_F(GridTest, AMissingSplitIsSaidWithItsCommand) {
   asked.settings = {"screen=" + path.string()};
   const auto look = [&] {
     Grid grid = make_grid(asked);
-    look_at_screens(grid);
+    read_screens(grid);
     return grid;
   };
   EXPECT_ERROR(look(), "has no split 'pair'; make it: `lacuna split " + path.string() +
@@ -198,7 +198,7 @@ TEST_F(GridTest, AScreenThatHasChangedIsRefused) {
     fs::remove_all(path);
     write_screen(path, {small_graph(1), small_samples(seed, 20), {thirds_split(20, "random")}, {}});
     Grid grid = make_grid(asked);
-    look_at_screens(grid);
+    read_screens(grid);
     claim_directory(folder_ / "out", grid, "");
   };
   claim(1);

@@ -34,8 +34,8 @@ using Draws = std::vector<Metrics>;  // [rounds]; NaN where a metric is not defi
 // For each predictor ([S] predictions) its metrics in every draw. Units that have no measured
 // sample are not drawn; in a draw without any sample all metrics are NaN, and so is everything
 // where there are fewer than two units, of which all draws are the same. Looks for a stop
-// (core/stop.h) in every round. 1,000 rounds of 33,000 samples and seven predictors: 2 seconds of
-// processor time.
+// (core/system/stop.h) in every round. 1,000 rounds of 33,000 samples and seven predictors: 2
+// seconds of processor time.
 std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
                              std::span<const float> measured, const HeldOutUnits& units,
                              uint64_t seed, int rounds);

@@ -14,14 +14,6 @@ namespace {
 
 constexpr uint64_t kSeed = 0;  // of the bootstrap
 
-// Column l of [S, L].
-std::vector<float> column_of(const std::vector<float>& values, size_t labels, size_t l) {
-  std::vector<float> column;
-  column.reserve(values.size() / labels);
-  for (size_t i = l; i < values.size(); i += labels) column.push_back(values[i]);
-  return column;
-}
-
 // The baseline of that name; a new one is fitted to no label yet.
 BaselinePredictions& find_or_add(PartPredictions& part, const std::string& name,
                                  const std::string& fitted_on, size_t labels) {
@@ -41,12 +33,12 @@ struct LabelColumns {
 };
 
 LabelColumns columns_of_label(const PartPredictions& part, size_t labels, size_t l) {
-  LabelColumns columns = {{column_of(part.predicted, labels, l)}, {nullptr}, {0}};
+  LabelColumns columns = {{label_column(part.predicted, labels, l)}, {nullptr}, {0}};
   for (size_t b = 0; b < part.baselines.size(); ++b) {
     const BaselinePredictions& baseline = part.baselines[b];
     LACUNA_ASSERT(baseline.predicted.size() == part.predicted.size());
     if (!baseline.is_fitted.empty() && !baseline.is_fitted[l]) continue;
-    columns.predicted.push_back(column_of(baseline.predicted, labels, l));
+    columns.predicted.push_back(label_column(baseline.predicted, labels, l));
     columns.sources.push_back(&baseline);
     columns.numbers.push_back(b + 1);
   }
@@ -94,7 +86,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
   result.draws.values.assign(result.draws.predictors.size() * rounds * labels * kMetrics.size(),
                              std::numeric_limits<float>::quiet_NaN());
   for (size_t l = 0; l < labels; ++l) {
-    const std::vector<float> measured = column_of(part.measured, labels, l);
+    const std::vector<float> measured = label_column(part.measured, labels, l);
     const LabelColumns columns = columns_of_label(part, labels, l);
     const std::vector<Draws> draws =
         bootstrap(columns.predicted, measured, units, kSeed, input.bootstrap);

@@ -13,11 +13,27 @@
 namespace lacuna {
 namespace {
 
+// Ten units of as many samples each, one after another.
+HeldOutUnits ten_units(uint64_t samples) {
+  HeldOutUnits units = {.unit = "pairs", .count = 10};
+  for (uint64_t s = 0; s < samples; ++s) {
+    units.units.push_back(uint32_t(s * 10 / samples));
+    units.ptr.push_back(s + 1);
+  }
+  return units;
+}
+
+// On both held-out parts, with baselines.
+struct WithBaselines : Fixture {
+  explicit WithBaselines(uint64_t seed) : Fixture(seed) {
+    add_baselines(input, {samples, kGenes, split, kLabels}, samples);
+  }
+};
+
 TEST(Evaluation, ScoresModelAndBaselinesOnTheSameSamples) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  Fixture f(seed);
-  add_baselines(f.input, {f.samples, kGenes, f.split, kLabels}, f.samples);
+  WithBaselines f(seed);
   f.input.parts[1].baselines.push_back({"mlp", f.input.parts[1].measured, {}});
   const Evaluation evaluation = evaluate(f.input);
   ASSERT_EQ(evaluation.parts.size(), 2u);
@@ -96,23 +112,14 @@ TEST(Evaluation, APartIsNotEvaluatedTwice) {
 TEST(Evaluation, DifferencesAreOfTheSameDrawsOfWhatWasHeldOut) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  Fixture f(seed);
-  add_baselines(f.input, {f.samples, kGenes, f.split, kLabels}, f.samples);
+  WithBaselines f(seed);
   PartPredictions& test = f.input.parts[1];
-  HeldOutUnits units = {.unit = "pairs", .count = 10};
-  for (uint64_t s = 0; s < test.samples.size(); ++s) {
-    units.units.push_back(uint32_t(s * 10 / test.samples.size()));
-    units.ptr.push_back(s + 1);
-  }
+  const HeldOutUnits units = ten_units(test.samples.size());
   test.units = units;
   const PartEvaluation part = evaluate(f.input).parts[1];
   EXPECT_EQ(part.unit, "pairs");
   EXPECT_EQ(part.units, 10u);
-  const auto column = [&](const std::vector<float>& values) {
-    std::vector<float> of;
-    for (size_t i = 1; i < values.size(); i += 2) of.push_back(values[i]);  // fitness
-    return of;
-  };
+  const auto column = [](const auto& values) { return label_column(values, 2, 1); };  // fitness
   std::vector<std::vector<float>> predictors = {column(test.predicted)};
   for (const auto& baseline : test.baselines) predictors.push_back(column(baseline.predicted));
   const auto draws = bootstrap(predictors, column(test.measured), units, 0, f.input.bootstrap);
@@ -137,18 +144,13 @@ TEST(Evaluation, ALabelThatWasMeasuredInAFewUnitsTellsNothingApart) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   TemporaryDirectory run;
-  Fixture f(seed);
-  add_baselines(f.input, {f.samples, kGenes, f.split, kLabels}, f.samples);
+  WithBaselines f(seed);
   PartPredictions& test = f.input.parts[1];
-  HeldOutUnits units = {.unit = "pairs", .count = 10};
+  test.units = ten_units(test.samples.size());
   for (uint64_t s = 0; s < test.samples.size(); ++s) {
-    units.units.push_back(uint32_t(s * 10 / test.samples.size()));
-    units.ptr.push_back(s + 1);
-    const bool is_measured = units.units.back() < 3;
-    test.measured[2 * s] = is_measured ? float(s) : NAN;
+    test.measured[2 * s] = test.units->units[s] < 3 ? float(s) : NAN;
     test.predicted[2 * s] = float(s);  // as good as can be
   }
-  test.units = units;
   const Evaluation evaluation = evaluate(f.input);
   write_evaluation(run.path(), f.input, evaluation);
   for (const Evaluation& of : {evaluation, read_evaluation(run.path())}) {

@@ -84,7 +84,9 @@ std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluati
         row.insert(row.end(), {scores.predictor, std::to_string(scores.metrics.count)});
         for (const auto& metric : kMetrics) {
           row.push_back(metric_text(scores.metrics.*metric.value));
-          if (has_intervals) row.push_back(interval_text(*scores.intervals.*metric.interval));
+          if (has_intervals)
+            row.push_back(scores.intervals ? interval_text(*scores.intervals.*metric.interval)
+                                           : kNotComputed);
         }
         if (has_intervals) add_difference(scores, row);
         rows.push_back(std::move(row));
@@ -96,11 +98,11 @@ std::vector<std::string> evaluation_lines(const Evaluation& evaluation) {
   std::vector<std::string> lines;
   if (evaluation.bootstrap == 0) return lines;
   for (const auto& part : evaluation.parts)
-    lines.push_back(fmt::format(
-        "{}: intervals are the middle {:.0f}% of {} draws of its {} {}{}", part.part,
-        100 * kBootstrapLevel, with_commas(uint64_t(evaluation.bootstrap)),
-        with_commas(part.unit.empty() ? part.samples : part.units),
-        part.unit.empty() ? "samples" : part.unit, part.why.empty() ? "" : " (" + part.why + ")"));
+    lines.push_back(fmt::format("{}: intervals are the middle {:.0f}% of {} draws of its {} {}{}",
+                                part.part, 100 * kBootstrapLevel,
+                                with_commas(uint64_t(evaluation.bootstrap)),
+                                with_commas(part.unit.empty() ? part.samples : part.units),
+                                part.unit_words(), part.why.empty() ? "" : " (" + part.why + ")"));
   for (const auto& part : evaluation.parts)
     for (const auto& label : part.labels)
       if (const std::string words = standing_text(label); !words.empty())

@@ -36,7 +36,7 @@ double weighted_pearson(std::span<const double> a, std::span<const double> b,
 
 RankedValues::RankedValues(std::vector<double> values) : values_(std::move(values)) {
   has_nan_ = std::any_of(values_.begin(), values_.end(), [](double v) { return std::isnan(v); });
-  if (has_nan_) return;  // which have no order
+  if (has_nan_) return;  // NaN has no order
   order_.resize(values_.size());
   std::iota(order_.begin(), order_.end(), 0u);
   std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
@@ -85,6 +85,13 @@ Metrics metrics_from_json(const Json& json) {
   metrics.count = count_of(json, "count");
   for (const auto& metric : kMetrics) metrics.*metric.value = number_of(json, metric.name);
   return metrics;
+}
+
+std::vector<float> label_column(std::span<const float> values, size_t labels, size_t l) {
+  std::vector<float> column;
+  column.reserve(values.size() / labels);
+  for (size_t i = l; i < values.size(); i += labels) column.push_back(values[i]);
+  return column;
 }
 
 Metrics compute_metrics(std::span<const float> predicted, std::span<const float> measured) {

@@ -57,6 +57,8 @@ inline constexpr const MetricField& kMse = kMetrics[2];
 Json to_json(const Metrics& metrics);
 Metrics metrics_from_json(const Json& json);  // throws Json::exception
 
+// Column l of [S, labels]: what a label's metrics are computed of.
+std::vector<float> label_column(std::span<const float> values, size_t labels, size_t l);
 // Throws Error when the two sides differ in length.
 Metrics compute_metrics(std::span<const float> predicted, std::span<const float> measured);
 

@@ -35,11 +35,11 @@ struct RidgeFit {
   int steps = 0;
 };
 
-inline constexpr int kRidgeSteps = 10'000;  // hundreds are many
+inline constexpr int kRidgeSteps = 10'000;  // more than a few hundred are rare
 
 // y: [S] finite, S > 0. strength > 0. start: [columns] weights to begin from (a fit of nearly the
 // same strength saves steps), or empty: zeros. weights: [S] from 0 on, their sum above 0, or empty:
-// all 1. Nothing when so many steps do not do.
+// all 1. Nothing where kRidgeSteps steps are not enough.
 std::optional<RidgeFit> fit_ridge(const Indicators& x, std::span<const double> y, double strength,
                                   std::span<const double> start = {}, int most_steps = kRidgeSteps,
                                   std::span<const double> weights = {});

@@ -7,13 +7,6 @@
 namespace lacuna {
 namespace {
 
-// Column l of [S, L].
-std::vector<float> column_of(std::span<const float> values, size_t labels, size_t l) {
-  std::vector<float> column;
-  for (size_t i = l; i < values.size(); i += labels) column.push_back(values[i]);
-  return column;
-}
-
 bool has_spread(std::span<const float> values) {
   float first = std::numeric_limits<float>::quiet_NaN();
   for (const float value : values) {
@@ -43,8 +36,8 @@ Validation validate(std::span<const float> predicted, std::span<const float> mea
   if (measured.empty()) return result;
   Mean pearson, mse;
   for (size_t l = 0; l < labels.size(); ++l) {
-    const auto of_label = column_of(measured, labels.size(), l);
-    const Metrics metrics = compute_metrics(column_of(predicted, labels.size(), l), of_label);
+    const auto of_label = label_column(measured, labels.size(), l);
+    const Metrics metrics = compute_metrics(label_column(predicted, labels.size(), l), of_label);
     if (has_spread(of_label)) pearson.add(metrics.pearson);
     if (metrics.count > 0) mse.add(metrics.mse / (labels.sd[l] * labels.sd[l]));
     result.labels.push_back(metrics);
@@ -58,7 +51,7 @@ std::vector<std::string> labels_without_spread(std::span<const float> measured,
                                                const LabelScale& labels) {
   std::vector<std::string> names;
   for (size_t l = 0; l < labels.size(); ++l)
-    if (!has_spread(column_of(measured, labels.size(), l))) names.push_back(labels.names[l]);
+    if (!has_spread(label_column(measured, labels.size(), l))) names.push_back(labels.names[l]);
   return names;
 }
 

@@ -1,4 +1,4 @@
-#include "lacuna/run/prediction_file.h"
+#include "lacuna/run/predict/prediction_file.h"
 
 #include <fmt/format.h>
 

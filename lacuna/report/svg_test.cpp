@@ -1,4 +1,4 @@
-#include "lacuna/report/axis.h"
+#include "lacuna/report/svg.h"
 
 #include <gmock/gmock.h>
 

@@ -2,9 +2,9 @@
 // them are never in memory. The extension says how:
 //
 //   .csv   a head, then a line a sample: gene_1,gene_2,...,LABEL,... Fewer genes than columns leave
-//          empty cells; the wild type has empty ones alone. Names are written as core/csv.h says:
-//          spreadsheets take none for a formula. listed_samples() (screen/candidates.h) reads such
-//          a file
+//          empty cells; the wild type has nothing else. Names are written so that spreadsheets
+//          take none for a formula (core/text/csv.h). listed_samples() (screen/candidates.h)
+//          reads such a file
 //   .npz   genes        [S, k] u8, u16 or u32: places in gene_names
 //          gene_names   [N + 1] str: gene_names[genes] are the names; the last is empty and stands
 //                       for no gene, where a sample removes fewer than k

@@ -18,7 +18,7 @@ namespace lacuna {
 using BatchPredictor = std::function<std::vector<float>(std::span<const int32_t> removed,
                                                         std::span<const int32_t> ptr)>;
 
-// Only the best: see best_predictions.h.
+// Only the best: see BestPredictions.
 struct TopOptions {
   uint64_t count;
   uint64_t label = 0;
@@ -34,8 +34,33 @@ struct PredictionTask {
 };
 
 // Returns how many samples the file holds. When it throws there is no file; where it was stopped
-// (core/stop.h), the Error says how far it was.
+// (core/system/stop.h), the Error says how far it was.
 uint64_t predict_candidates(Candidates& candidates, const BatchPredictor& predict,
                             const PredictionTask& task, Progress& progress = Progress::none());
+
+struct BestSample {
+  uint64_t number;               // its place among all that were met
+  std::vector<uint32_t> genes;   // removed
+  std::vector<float> predicted;  // [L]
+};
+
+// The K largest (or most negative) of many predictions that come one by one, in memory for K.
+class BestPredictions {
+ public:
+  // Ranked by label number `label`; `lowest`: the most negative come first.
+  BestPredictions(uint64_t count, uint64_t label, bool lowest);
+
+  void add(std::span<const uint32_t> genes, std::span<const float> predicted);
+  // The best first; of equal ones the first met. A NaN is worse than any number. Leaves this empty.
+  std::vector<BestSample> take();
+
+ private:
+  bool is_better(float a, uint64_t a_number, float b, uint64_t b_number) const;
+
+  uint64_t count_, label_;
+  bool lowest_;
+  uint64_t met_ = 0;
+  std::vector<BestSample> heap_;  // the worst of them at the front
+};
 
 }  // namespace lacuna

@@ -247,6 +247,7 @@ struct Batch {
   CudaRemoved view() const {
     return {index.data, ptr.data, int64_t(index.count), int64_t(ptr.count) - 1};
   }
+  RemovedView nodes() const { return {{index.data, index.count}, {ptr.data, ptr.count}}; }
 };
 Batch make_batch(uint32_t nodes, int64_t batch, uint32_t each) {
   RemovedLists r;
@@ -397,23 +398,25 @@ double ours_ms(const Setup& s, const Batch& batch, int64_t width, const Options&
                const Buffer<Real>& x, const Buffer<Real>& grad_out, Buffer<Real>& out,
                double* error, int times = 21) {
   const CudaGraph graph = s.view(o.slabs);
-  const CudaAggregateOptions options;
-  const int64_t b = batch.view().batch;
   std::vector<float> eps(s.plan.type_count(), 0.25f), values(o.values ? s.plan.edge_count() : 1);
   for (size_t i = 0; i < values.size(); ++i) values[i] = number(i, 5) + 0.01f;
   Buffer<float> d_eps(eps), d_values(values), d_grad_eps(eps.size());
-  Buffer<std::byte> workspace(aggregate_cuda_workspace<Real>(graph, options, b, width));
+  const AggregateCall<Real> call = {.keep = batch.nodes(),
+                                    .width = width,
+                                    .x = x.data,
+                                    .values = o.values ? d_values.data : nullptr,
+                                    .eps = o.eps ? d_eps.data : nullptr};
+  Buffer<std::byte> workspace(aggregate_cuda_workspace(graph, call));
+  const CudaLaunch launch = {.workspace = workspace.data};
   CUDA(cudaMemset(out.data, 0xff, out.count * sizeof(Real)));
   auto run = [&] {
     if (o.backward) {
-      aggregate_backward_cuda<Real>(
-          graph, options, width, grad_out.data, o.grad_eps ? x.data : nullptr, batch.view(),
-          o.values ? d_values.data : nullptr, o.eps ? d_eps.data : nullptr, out.data,
-          o.grad_eps ? d_grad_eps.data : nullptr, nullptr, workspace.data, nullptr, nullptr);
+      aggregate_backward_cuda(
+          graph, call,
+          {.out = grad_out.data, .x = out.data, .eps = o.grad_eps ? d_grad_eps.data : nullptr},
+          launch);
     } else {
-      aggregate_cuda<Real>(graph, options, width, x.data, batch.view(),
-                           o.values ? d_values.data : nullptr, o.eps ? d_eps.data : nullptr,
-                           out.data, workspace.data, nullptr, nullptr);
+      aggregate_cuda(graph, call, out.data, launch);
     }
   };
   const double ms = median_ms(run, times);

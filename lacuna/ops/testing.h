@@ -68,4 +68,25 @@ std::vector<double> to_doubles(const std::vector<Real>& numbers) {
   return doubles;
 }
 
+struct Reduction {
+  Reduce reduce = Reduce::sum;
+  bool sum_types = false;
+  int threads = 0;
+};
+// values, eps: empty where there are none.
+template <class Real>
+AggregateCall<Real> make_call(const Reduction& how, const Keep& keep, int64_t width,
+                              const std::vector<Real>& x,
+                              const std::vector<Parameter<Real>>& values = {},
+                              const std::vector<Parameter<Real>>& eps = {}) {
+  return {.reduce = how.reduce,
+          .sum_types = how.sum_types,
+          .keep = keep,
+          .width = width,
+          .x = x.data(),
+          .values = values.empty() ? nullptr : values.data(),
+          .eps = eps.empty() ? nullptr : eps.data(),
+          .threads = how.threads};
+}
+
 }  // namespace lacuna::testing

@@ -1,24 +1,33 @@
-// torch.ops.lacuna.bipartite and cast: lacuna/ops/bipartite/bipartite.h and cast.h on tensors.
+// torch.ops.lacuna.bipartite_plan and bipartite: ops/bipartite/bipartite.h on tensors.
 //
 //   plan          the bytes of make_bipartite_plan()
 //   coefficients  f32 [edges of reaction -> metabolite]
 //   sizes         {genes, reactions, metabolites}; on a GPU one more, see cuda.h
 #include "lacuna/ops/bipartite/bipartite.h"
 
-#include <algorithm>
+#include <ATen/Parallel.h>
 
-#include "lacuna/ops/cast/cast.h"
-#include "lacuna/torch/aggregate.h"
+#include "lacuna/torch/operators.h"
 #if LACUNA_HAVE_CUDA
 #include "lacuna/ops/bipartite/bipartite_cuda.h"
-#include "lacuna/ops/cast/cast_cuda.h"
 #include "lacuna/torch/cuda.h"
 #endif
 
 namespace lacuna::torch_ops {
 namespace {
 
-// ---- bipartite
+TORCH_LIBRARY_FRAGMENT(lacuna, m) {
+  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite,
+  // ...
+  m.def("bipartite_plan(int[] sizes, Tensor gene_reaction, Tensor reaction_metabolite) -> Tensor");
+  m.def(
+      "bipartite(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor x, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+  m.def(
+      "bipartite_backward(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor grad, "
+      "Tensor removed, Tensor ptr) -> Tensor");
+}
+
 struct Ends {
   int64_t sources, targets;
 };
@@ -176,58 +185,22 @@ Tensor bipartite_plan(at::IntArrayRef sizes, const Tensor& gene_reaction,
                         .bytes());
 }
 
-// ---- cast
-Tensor cast_meta(const Tensor& x, double, double, at::ScalarType dtype) {
-  check_dtype("x", x, at::kByte);
-  if (dtype != at::kFloat && dtype != at::kBFloat16)
-    throw Error("dtype is {}, but Float or BFloat16 is needed", c10::toString(dtype));
-  return at::empty_symint(x.sym_sizes(), x.options().dtype(dtype));
-}
-
-#if LACUNA_HAVE_CUDA
-Tensor cast_on_cuda(const Tensor& x, double scale, double shift, at::ScalarType dtype) {
-  const Tensor out = cast_meta(x, scale, shift, dtype);
-  const Tensor x_ = x.contiguous();
-  Launch launch(x.device());
-  const auto run = [&]<class Real>(Real) {
-    cast_cuda<Real>(data<uint8_t>(x_), x_.numel(), float(scale), float(shift),
-                    mutable_data<Real>(out), launch.stream());
-  };
-  dtype == at::kFloat ? run(float()) : run(BFloat16());
-  return out;
-}
-#endif
-
-Tensor cast_cpu(const Tensor& x, double scale, double shift, at::ScalarType dtype) {
-  const Tensor out = cast_meta(x, scale, shift, dtype);
-  const Tensor x_ = x.contiguous();
-  const auto run = [&]<class Real>(Real) {
-    lacuna::cast<Real>(data<uint8_t>(x_), x_.numel(), float(scale), float(shift),
-                       mutable_data<Real>(out), at::get_num_threads());
-  };
-  dtype == at::kFloat ? run(float()) : run(BFloat16());
-  return out;
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(lacuna, CPU, m) {
   m.impl("bipartite_plan", bipartite_plan);
   m.impl("bipartite", bipartite_cpu<false>);
   m.impl("bipartite_backward", bipartite_cpu<true>);
-  m.impl("cast", cast_cpu);
 }
 #if LACUNA_HAVE_CUDA
 TORCH_LIBRARY_IMPL(lacuna, CUDA, m) {
   m.impl("bipartite", bipartite_on_cuda<false>);
   m.impl("bipartite_backward", bipartite_on_cuda<true>);
-  m.impl("cast", cast_on_cuda);
 }
 #endif
 TORCH_LIBRARY_IMPL(lacuna, Meta, m) {
   m.impl("bipartite", bipartite_meta<false>);
   m.impl("bipartite_backward", bipartite_meta<true>);
-  m.impl("cast", cast_meta);
 }
 TORCH_LIBRARY_IMPL(lacuna, Autograd, m) {
   m.impl("bipartite", bipartite_autograd);

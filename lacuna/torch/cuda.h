@@ -46,6 +46,7 @@ class Launch {
   int32_t* error() const { return error_; }
   // Until the Launch ends (on the stream: torch reuses memory in stream order).
   void* workspace(uint64_t bytes);
+  CudaLaunch with_workspace(uint64_t bytes) { return {stream_, workspace(bytes), error_}; }
 
  private:
   c10::DeviceGuard guard_;

@@ -1,4 +1,5 @@
-// The operators of torch.ops.lacuna: their schemas, and the small ones.
+// The operators of torch.ops.lacuna. Each file of this folder has one of them with all its sides:
+// schema, checks, CPU, GPU, meta, autograd, autocast. Here are the small ones.
 //
 // Schemas hold plain tensors, numbers and words only, so that torch.compile, a CUDA graph and
 // another language can carry them:
@@ -67,53 +68,4 @@ TORCH_LIBRARY(lacuna, m) {
         lacuna::torch_ops::make_plan);
   m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
   m.def("check_errors() -> ()", lacuna::torch_ops::check_errors);
-
-  // x [N, B, H] -> [T, N, B, H], or [N, B, H] with sum_types
-  m.def(
-      "aggregate(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
-      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
-  m.def(
-      "aggregate_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, Tensor removed, "
-      "Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, bool need_values, "
-      "bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
-  // x [N, H], the same for all samples
-  m.def(
-      "aggregate_shared(Tensor[] graph, int[] sizes, Tensor x, Tensor removed, Tensor ptr, "
-      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
-  m.def(
-      "aggregate_shared_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
-      "Tensor removed, Tensor ptr, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
-      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
-  // masks u8 [B, stride]; offsets: where the mask of each type starts in a record
-  m.def(
-      "aggregate_masked(Tensor[] graph, int[] sizes, Tensor x, Tensor masks, int[] offsets, "
-      "str reduce='sum', bool sum_types=False, Tensor? values=None, Tensor? eps=None) -> Tensor");
-  m.def(
-      "aggregate_masked_backward(Tensor[] graph, int[] sizes, Tensor grad, Tensor? x, "
-      "Tensor masks, int[] offsets, str reduce, bool sum_types, Tensor? values, Tensor? eps, "
-      "bool need_values, bool need_eps) -> (Tensor grad_x, Tensor grad_values, Tensor grad_eps)");
-
-  // table: a MaskTable as two int32 tensors; counts: elements of each section of a record
-  m.def("mask_table(Tensor plan, int[] sizes) -> Tensor[]");
-  m.def("masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr) -> Tensor");
-  m.def(
-      "write_masks(Tensor[] table, int[] counts, Tensor removed, Tensor ptr, Tensor(a!) records) "
-      "-> ()");
-  // records hold the masks of (last_removed, last_ptr), and then those of (removed, ptr)
-  m.def(
-      "update_masks(Tensor[] table, int[] counts, Tensor last_removed, Tensor last_ptr, "
-      "Tensor removed, Tensor ptr, Tensor(a!) records) -> ()");
-
-  // x [source nodes, B, H] -> [target nodes, B, H]; step: gene_to_reaction, reaction_to_metabolite,
-  // ...
-  m.def("bipartite_plan(int[] sizes, Tensor gene_reaction, Tensor reaction_metabolite) -> Tensor");
-  m.def(
-      "bipartite(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor x, "
-      "Tensor removed, Tensor ptr) -> Tensor");
-  m.def(
-      "bipartite_backward(Tensor graph, Tensor coefficients, int[] sizes, str step, Tensor grad, "
-      "Tensor removed, Tensor ptr) -> Tensor");
-
-  // u8 to f32 or bf16: x * scale + shift
-  m.def("cast(Tensor x, float scale, float shift, ScalarType dtype) -> Tensor");
 }

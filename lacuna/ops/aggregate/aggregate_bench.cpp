@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <memory>
 
-#include "lacuna/ops/aggregate/aggregate_masked.h"
-#include "lacuna/ops/aggregate/aggregate_shared.h"
 #include "lacuna/ops/testing.h"
 
 namespace lacuna {
@@ -64,97 +62,102 @@ Numbers<Real> numbers(int64_t count) {
   return numbers;
 }
 
-AggregateOptions options_of(const benchmark::State& state) {
-  return {.reduce = Reduce(state.range(0)), .threads = int(state.range(1))};
+template <class Real>
+AggregateCall<Real> call_of(const benchmark::State& state, const Numbers<Real>& x) {
+  return {.reduce = Reduce(state.range(0)),
+          .keep = Setting::get().removed.view(),
+          .width = kWidth,
+          .x = x.get(),
+          .threads = int(state.range(1))};
+}
+
+template <class Real>
+void run_forward(benchmark::State& state, const AggregateCall<Real>& call) {
+  const Setting& s = Setting::get();
+  const auto out = numbers<Real>(s.elements * (call.sum_types ? 1 : 9));
+  for (auto _ : state) aggregate(s.graph, call, out.get());
+}
+template <class Real>
+void run_backward(benchmark::State& state, const AggregateCall<Real>& call, bool eps, bool values) {
+  const Setting& s = Setting::get();
+  const auto grad_out = numbers<Real>(s.elements * 9),
+             grad_x = numbers<Real>(call.shared ? s.elements / kBatch : s.elements);
+  std::vector<Parameter<Real>> grad_eps(9), grad_values(s.values.size());
+  for (auto _ : state)
+    aggregate_backward(s.graph, call,
+                       {.out = grad_out.get(),
+                        .x = grad_x.get(),
+                        .eps = eps ? grad_eps.data() : nullptr,
+                        .values = values ? grad_values.data() : nullptr});
 }
 
 template <class Real>
 void BM_Forward(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto x = numbers<Real>(s.elements), out = numbers<Real>(s.elements * 9);
-  for (auto _ : state)
-    aggregate<Real>(s.graph, options_of(state), kWidth, x.get(), s.removed.view(), nullptr, nullptr,
-                    out.get());
+  const auto x = numbers<Real>(Setting::get().elements);
+  run_forward(state, call_of(state, x));
 }
 
 void BM_ForwardSummed(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto x = numbers<float>(s.elements), out = numbers<float>(s.elements);
-  AggregateOptions options = options_of(state);
-  options.sum_types = true;
-  for (auto _ : state)
-    aggregate<float>(s.graph, options, kWidth, x.get(), s.removed.view(), nullptr, s.eps.data(),
-                     out.get());
+  const auto x = numbers<float>(Setting::get().elements);
+  auto call = call_of(state, x);
+  call.sum_types = true;
+  call.eps = Setting::get().eps.data();
+  run_forward(state, call);
 }
 
 void BM_ForwardValues(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto x = numbers<float>(s.elements), out = numbers<float>(s.elements * 9);
-  for (auto _ : state)
-    aggregate<float>(s.graph, options_of(state), kWidth, x.get(), s.removed.view(), s.values.data(),
-                     s.eps.data(), out.get());
+  const auto x = numbers<float>(Setting::get().elements);
+  auto call = call_of(state, x);
+  call.values = Setting::get().values.data();
+  call.eps = Setting::get().eps.data();
+  run_forward(state, call);
 }
 
 template <class Real>
 void BM_Backward(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto grad_out = numbers<Real>(s.elements * 9), grad_x = numbers<Real>(s.elements),
-             x = numbers<Real>(s.elements);
-  for (auto _ : state)
-    aggregate_backward<Real>(s.graph, options_of(state), kWidth, grad_out.get(), x.get(),
-                             s.removed.view(), nullptr, nullptr, grad_x.get(), nullptr, nullptr);
+  const auto x = numbers<Real>(Setting::get().elements);
+  run_backward(state, call_of(state, x), false, false);
 }
 
 void BM_BackwardEps(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto grad_out = numbers<float>(s.elements * 9), grad_x = numbers<float>(s.elements),
-             x = numbers<float>(s.elements);
-  std::vector<float> grad_eps(9);
-  for (auto _ : state)
-    aggregate_backward<float>(s.graph, options_of(state), kWidth, grad_out.get(), x.get(),
-                              s.removed.view(), nullptr, s.eps.data(), grad_x.get(),
-                              grad_eps.data(), nullptr);
+  const auto x = numbers<float>(Setting::get().elements);
+  auto call = call_of(state, x);
+  call.eps = Setting::get().eps.data();
+  run_backward(state, call, true, false);
 }
 
 void BM_BackwardValues(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto grad_out = numbers<float>(s.elements * 9), grad_x = numbers<float>(s.elements),
-             x = numbers<float>(s.elements);
-  std::vector<float> grad_values(s.values.size());
-  for (auto _ : state)
-    aggregate_backward<float>(s.graph, options_of(state), kWidth, grad_out.get(), x.get(),
-                              s.removed.view(), s.values.data(), nullptr, grad_x.get(), nullptr,
-                              grad_values.data());
+  const auto x = numbers<float>(Setting::get().elements);
+  auto call = call_of(state, x);
+  call.values = Setting::get().values.data();
+  run_backward(state, call, false, true);
 }
 
 void BM_MaskedForward(benchmark::State& state) {
   const Setting& s = Setting::get();
-  const auto x = numbers<float>(s.elements), out = numbers<float>(s.elements * 9);
+  const auto x = numbers<float>(s.elements);
   std::vector<uint64_t> offsets;
   for (uint32_t t = 0; t < 9; ++t) offsets.push_back(s.graph.first_edge(t));
   const std::vector<uint8_t> records(kBatch * s.graph.edge_count(), 1);
-  for (auto _ : state)
-    aggregate_masked<float>(s.graph, options_of(state), kWidth, x.get(),
-                            {records, s.graph.edge_count(), offsets}, nullptr, nullptr, out.get());
+  auto call = call_of(state, x);
+  call.keep = MaskView{records, s.graph.edge_count(), offsets};
+  run_forward(state, call);
 }
 
 void BM_SharedForward(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto x = numbers<float>(s.elements / kBatch), out = numbers<float>(s.elements * 9);
-  for (auto _ : state)
-    aggregate_shared<float>(s.graph, options_of(state), kWidth, x.get(), s.removed.view(), nullptr,
-                            s.eps.data(), out.get());
+  const auto x = numbers<float>(Setting::get().elements / kBatch);
+  auto call = call_of(state, x);
+  call.shared = true;
+  call.eps = Setting::get().eps.data();
+  run_forward(state, call);
 }
 
 void BM_SharedBackward(benchmark::State& state) {
-  const Setting& s = Setting::get();
-  const auto grad_out = numbers<float>(s.elements * 9), x = numbers<float>(s.elements / kBatch),
-             grad_x = numbers<float>(s.elements / kBatch);
-  std::vector<float> grad_eps(9);
-  for (auto _ : state)
-    aggregate_shared_backward<float>(s.graph, options_of(state), kWidth, grad_out.get(), x.get(),
-                                     s.removed.view(), nullptr, s.eps.data(), grad_x.get(),
-                                     grad_eps.data(), nullptr);
+  const auto x = numbers<float>(Setting::get().elements / kBatch);
+  auto call = call_of(state, x);
+  call.shared = true;
+  call.eps = Setting::get().eps.data();
+  run_backward(state, call, true, false);
 }
 
 constexpr int64_t kSum = int64_t(Reduce::sum), kMean = int64_t(Reduce::mean);

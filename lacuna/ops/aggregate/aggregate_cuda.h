@@ -1,4 +1,4 @@
-// aggregate (aggregate.h) and its gradients on a GPU: same arguments, device pointers, same
+// aggregate (aggregate.h) and its gradients on a GPU: the same call with device pointers, the same
 // meaning.
 //
 // Three ways, chosen by graph, dtype and device (aggregate_cuda_path() tells which). The first two
@@ -9,6 +9,12 @@
 //                 bf16)
 //   gather        everything else, and arrays that are not aligned to 16 bytes: a few lanes a row,
 //                 reads of x through the L2 cache
+// From masks it is always gather, with the same bits as without a slab plan from the same removed
+// nodes (but for grad_values).
+//
+// A shared x has kernels of its own (aggregate_shared.cu): the product for the wild type is taken
+// once, in f64; a row of a sample that removes some of its in-neighbours has their terms taken off
+// again.
 //
 // Sums are f32 (f64 for f64) in an order that the graph, its plan and the device fix: the same bits
 // in every run. The ways differ in that order, so their results differ in rounding; and in the
@@ -26,38 +32,23 @@
 
 namespace lacuna {
 
-struct CudaAggregateOptions {
-  Reduce reduce = Reduce::sum;
-  bool sum_types = false;
-};
-
 enum class CudaPath : uint8_t { slab_tensor, slab_rows, gather };
 enum class CudaPass : uint8_t { forward, backward };
-// Which way a call takes on the current device, for arrays aligned to 16 bytes.
+// Which way a call takes on the current device, for arrays aligned to 16 bytes. Not for a shared x.
 template <class Real>
-CudaPath aggregate_cuda_path(const CudaGraph& graph, const CudaAggregateOptions& options,
-                             CudaPass pass, int64_t batch, int64_t width, bool has_values);
+CudaPath aggregate_cuda_path(const CudaGraph& graph, const AggregateCall<Real>& call,
+                             CudaPass pass);
 
 // Bytes of scratch memory that both passes need at most.
 template <class Real>
-uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const CudaAggregateOptions& options,
-                                  int64_t batch, int64_t width);
+uint64_t aggregate_cuda_workspace(const CudaGraph& graph, const AggregateCall<Real>& call);
 
-//   x [N, B, H]    values [E]    eps [T]    out [T, N, B, H] or [N, B, H]    error [1]
-//
-// values, eps and error may be null.
+// Both check all but the numbers in the arrays, and throw Error.
 template <class Real>
-void aggregate_cuda(const CudaGraph& graph, const CudaAggregateOptions& options, int64_t width,
-                    const Real* x, const CudaRemoved& removed, const Parameter<Real>* values,
-                    const Parameter<Real>* eps, Real* out, void* workspace, int32_t* error,
-                    CudaStream stream);
-
+void aggregate_cuda(const CudaGraph& graph, const AggregateCall<Real>& call, Real* out,
+                    const CudaLaunch& launch);
 template <class Real>
-void aggregate_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
-                             int64_t width, const Real* grad_out, const Real* x,
-                             const CudaRemoved& removed, const Parameter<Real>* values,
-                             const Parameter<Real>* eps, Real* grad_x, Parameter<Real>* grad_eps,
-                             Parameter<Real>* grad_values, void* workspace, int32_t* error,
-                             CudaStream stream);
+void aggregate_backward_cuda(const CudaGraph& graph, const AggregateCall<Real>& call,
+                             const AggregateGradients<Real>& gradients, const CudaLaunch& launch);
 
 }  // namespace lacuna

@@ -75,15 +75,14 @@ struct Problem {
 template <class Real>
 std::vector<Real> forward(const Problem<Real>& p, int32_t* error_word = nullptr) {
   const Case& c = p.c;
-  const CudaAggregateOptions options = {c.reduce, c.sum_types};
   const DeviceArray<Real> x(p.x), out(p.x.size() * size_t(p.out_types()));
   const DeviceArray<Parameter<Real>> values(p.values), eps(p.eps);
-  const DeviceArray<std::byte> workspace(
-      aggregate_cuda_workspace<Real>(p.device.view(), options, c.batch, c.width));
+  const auto call =
+      device_call({c.reduce, c.sum_types}, p.device_removed.nodes(), c.width, x, values, eps);
+  const DeviceArray<std::byte> workspace(aggregate_cuda_workspace(p.device.view(), call));
   const DeviceArray<int32_t> error(std::vector<int32_t>{0});
-  aggregate_cuda<Real>(p.device.view(), options, c.width, x.data(), p.device_removed.view(),
-                       c.values ? values.data() : nullptr, c.eps ? eps.data() : nullptr, out.data(),
-                       workspace.data(), error.data(), nullptr);
+  aggregate_cuda(p.device.view(), call, out.data(),
+                 {.workspace = workspace.data(), .error = error.data()});
   const std::vector<Real> result = out.host();
   if (error_word != nullptr) {
     *error_word = error.host()[0];
@@ -101,17 +100,18 @@ struct Gradients {
 template <class Real>
 Gradients<Real> backward(const Problem<Real>& p) {
   const Case& c = p.c;
-  const CudaAggregateOptions options = {c.reduce, c.sum_types};
   const DeviceArray<Real> x(p.x), grad_out(p.grad_out), grad_x(p.x.size());
   const DeviceArray<Parameter<Real>> values(p.values), eps(p.eps), grad_values(p.values.size()),
       grad_eps(p.eps.size());
-  const DeviceArray<std::byte> workspace(
-      aggregate_cuda_workspace<Real>(p.device.view(), options, c.batch, c.width));
-  aggregate_backward_cuda<Real>(
-      p.device.view(), options, c.width, grad_out.data(), x.data(), p.device_removed.view(),
-      c.values ? values.data() : nullptr, c.eps ? eps.data() : nullptr, grad_x.data(),
-      c.eps ? grad_eps.data() : nullptr, c.values ? grad_values.data() : nullptr, workspace.data(),
-      nullptr, nullptr);
+  const auto call =
+      device_call({c.reduce, c.sum_types}, p.device_removed.nodes(), c.width, x, values, eps);
+  const DeviceArray<std::byte> workspace(aggregate_cuda_workspace(p.device.view(), call));
+  aggregate_backward_cuda(p.device.view(), call,
+                          {.out = grad_out.data(),
+                           .x = grad_x.data(),
+                           .eps = c.eps ? grad_eps.data() : nullptr,
+                           .values = c.values ? grad_values.data() : nullptr},
+                          {.workspace = workspace.data()});
   return {grad_x.host(), grad_eps.host(), grad_values.host()};
 }
 
@@ -323,8 +323,8 @@ TEST(AggregateCuda, AtTheLimitOfSharedMemory) {
                     .batch = 20,
                     .width = 64};
     const Problem<BFloat16> p(c, 1);
-    EXPECT_EQ(aggregate_cuda_path<BFloat16>(p.device.view(), {}, CudaPass::forward, 20, 64, false),
-              CudaPath::slab_tensor);
+    const AggregateCall<BFloat16> call = {.keep = p.device_removed.nodes(), .width = 64};
+    EXPECT_EQ(aggregate_cuda_path(p.device.view(), call, CudaPass::forward), CudaPath::slab_tensor);
     EXPECT_EQ(p.device.slabs->forward().panel_count, nodes <= most ? 1u : 2u);
     expect_right<BFloat16>(c);
     expect_right<float>(c);
@@ -338,8 +338,11 @@ TEST(AggregateCuda, AtTheLimitOfSharedMemory) {
 TEST(AggregateCuda, TakesTheWayItShould) {
   LACUNA_NEEDS_GPU();
   const Problem<BFloat16> p({.shape = kSmall, .capacity = 6000, .batch = 28, .width = 64}, 1);
+  const float value = 1;
   const auto way = [&](CudaPass pass, bool values, int64_t width) {
-    return aggregate_cuda_path<BFloat16>(p.device.view(), {}, pass, 28, width, values);
+    const AggregateCall<BFloat16> call = {
+        .keep = p.device_removed.nodes(), .width = width, .values = values ? &value : nullptr};
+    return aggregate_cuda_path(p.device.view(), call, pass);
   };
   EXPECT_EQ(way(CudaPass::forward, false, 64), CudaPath::slab_tensor);
   EXPECT_EQ(way(CudaPass::backward, false, 64), CudaPath::slab_tensor);
@@ -347,7 +350,9 @@ TEST(AggregateCuda, TakesTheWayItShould) {
   EXPECT_EQ(way(CudaPass::forward, true, 64), CudaPath::slab_rows);
   EXPECT_EQ(way(CudaPass::backward, true, 64), CudaPath::slab_rows);
   const auto way_f32 = [&](CudaPass pass, bool values, int64_t width) {
-    return aggregate_cuda_path<float>(p.device.view(), {}, pass, 28, width, values);
+    const AggregateCall<float> call = {
+        .keep = p.device_removed.nodes(), .width = width, .values = values ? &value : nullptr};
+    return aggregate_cuda_path(p.device.view(), call, pass);
   };
   EXPECT_EQ(way_f32(CudaPass::forward, false, 60), CudaPath::slab_rows);
   EXPECT_EQ(way_f32(CudaPass::backward, true, 64), CudaPath::slab_rows);
@@ -381,12 +386,11 @@ void expect_right_unaligned(bool values) {
   std::vector<Real> moved(1, Real(0.f));
   moved.insert(moved.end(), p.x.begin(), p.x.end());
   const DeviceArray<Real> x(moved), out(p.x.size() * size_t(p.out_types()) + 1);
-  const DeviceArray<Parameter<Real>> weights(p.values);
-  const DeviceArray<std::byte> workspace(
-      aggregate_cuda_workspace<Real>(p.device.view(), {}, c.batch, c.width));
-  aggregate_cuda<Real>(p.device.view(), {}, c.width, x.data() + 1, p.device_removed.view(),
-                       values ? weights.data() : nullptr, nullptr, out.data() + 1, workspace.data(),
-                       nullptr, nullptr);
+  const DeviceArray<Parameter<Real>> weights(p.values), no_eps(0);
+  auto call = device_call<Real>({}, p.device_removed.nodes(), c.width, x, weights, no_eps);
+  call.x = x.data() + 1;
+  const DeviceArray<std::byte> workspace(aggregate_cuda_workspace(p.device.view(), call));
+  aggregate_cuda(p.device.view(), call, out.data() + 1, {.workspace = workspace.data()});
   std::vector<Real> got = out.host();
   got.erase(got.begin());
   EXPECT_LT(distance(got, aggregate_reference(p.reference())), tolerance<Real>());

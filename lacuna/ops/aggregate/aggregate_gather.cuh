@@ -23,8 +23,7 @@ struct RemovedBits {
   const uint32_t* any;   // [N / 32] bit v & 31 of word v >> 5: some sample removes node v
 };
 
-// Edge masks of a batch, for aggregate_masked: byte of edge e of type t in sample b at base[b *
-// stride + offset[t] + e].
+// Edge masks of a batch: byte of edge e of type t in sample b at base[b * stride + offset[t] + e].
 struct EdgeMasks {
   const uint8_t* base = nullptr;
   int64_t stride = 0;
@@ -53,6 +52,9 @@ struct GatherArgs {
 };
 
 CsrTable csr_table(const CudaGraph& graph, bool by_source);
+inline CudaRemoved cuda_removed(const RemovedView& removed) {
+  return {removed.index.data(), removed.ptr.data(), int64_t(removed.index.size()), removed.batch()};
+}
 
 uint64_t removed_bits_bytes(uint32_t nodes, int64_t batch);
 // Fills the bits of a batch and reports what is wrong with its indices.
@@ -92,5 +94,15 @@ void dot_types(const Real* grad_out, int64_t stride, const Real* x, int64_t elem
 template <class Real>
 void dot_edges(const GatherArgs<Real>& args, const Real* x, const uint64_t* edge_counts,
                Parameter<Real>* grad_values, cudaStream_t stream);
+
+// A call with a shared x, which has other kernels (aggregate_shared.cu).
+template <class Real>
+uint64_t shared_workspace(const CudaGraph& graph, const AggregateCall<Real>& call);
+template <class Real>
+void aggregate_shared(const CudaGraph& graph, const AggregateCall<Real>& call, Real* out,
+                      const CudaLaunch& launch);
+template <class Real>
+void aggregate_shared_backward(const CudaGraph& graph, const AggregateCall<Real>& call,
+                               const AggregateGradients<Real>& gradients, const CudaLaunch& launch);
 
 }  // namespace lacuna::cuda

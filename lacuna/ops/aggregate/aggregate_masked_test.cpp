@@ -1,4 +1,4 @@
-#include "lacuna/ops/aggregate/aggregate_masked.h"
+#include "lacuna/ops/aggregate/aggregate.h"
 
 #include <gtest/gtest.h>
 
@@ -47,12 +47,12 @@ template <class Real>
 struct Setting {
   RandomGraph graph;
   RandomRemoved removed;
-  AggregateOptions options;
+  Reduction options;
   int64_t batch, width;
   std::vector<Real> x, grad_out;
   std::vector<Parameter<Real>> values, eps;
 
-  Setting(uint64_t seed, int64_t batch_, int64_t width_, const AggregateOptions& options_,
+  Setting(uint64_t seed, int64_t batch_, int64_t width_, const Reduction& options_,
           bool with_values, bool with_eps)
       : graph(random_graph(seed, {.nodes = 90, .edges = {700, 0, 80}, .self_loops = true})),
         removed(random_removed(seed, 90, batch_, 4)),
@@ -65,18 +65,13 @@ struct Setting {
     if (with_values) values = random_numbers<Parameter<Real>>(seed, 3, graph.edge_count());
     if (with_eps) eps = random_numbers<Parameter<Real>>(seed, 4, 3);
   }
-  const Parameter<Real>* values_or_null() const { return values.empty() ? nullptr : values.data(); }
-  const Parameter<Real>* eps_or_null() const { return eps.empty() ? nullptr : eps.data(); }
+  AggregateCall<Real> call(const MaskView* masks) const {
+    return make_call(options, masks ? Keep(*masks) : Keep(removed.view()), width, x, values, eps);
+  }
 
   std::vector<Real> forward(const MaskView* masks) const {
     auto out = poisoned<Real>(grad_out.size());
-    const GraphPlan plan = graph.plan();
-    if (masks)
-      aggregate_masked<Real>(plan, options, width, x.data(), *masks, values_or_null(),
-                             eps_or_null(), out.data());
-    else
-      aggregate<Real>(plan, options, width, x.data(), removed.view(), values_or_null(),
-                      eps_or_null(), out.data());
+    aggregate(graph.plan(), call(masks), out.data());
     return out;
   }
   struct Gradients {
@@ -86,17 +81,11 @@ struct Setting {
   Gradients backward(const MaskView* masks) const {
     Gradients grad = {poisoned<Real>(x.size()), poisoned<Parameter<Real>>(eps.size()),
                       poisoned<Parameter<Real>>(values.size())};
-    auto* grad_eps = eps.empty() ? nullptr : grad.eps.data();
-    auto* grad_values = values.empty() ? nullptr : grad.values.data();
-    const GraphPlan plan = graph.plan();
-    if (masks)
-      aggregate_masked_backward<Real>(plan, options, width, grad_out.data(), x.data(), *masks,
-                                      values_or_null(), eps_or_null(), grad.x.data(), grad_eps,
-                                      grad_values);
-    else
-      aggregate_backward<Real>(plan, options, width, grad_out.data(), x.data(), removed.view(),
-                               values_or_null(), eps_or_null(), grad.x.data(), grad_eps,
-                               grad_values);
+    aggregate_backward(graph.plan(), call(masks),
+                       {.out = grad_out.data(),
+                        .x = grad.x.data(),
+                        .eps = eps.empty() ? nullptr : grad.eps.data(),
+                        .values = values.empty() ? nullptr : grad.values.data()});
     return grad;
   }
 };
@@ -186,9 +175,9 @@ TEST(AggregateMasked, ReadsTheRecordsOfABatch) {
   const GraphPlan plan = graph.plan();
   const auto x = random_numbers<float>(seed, 1, graph.nodes * 6 * 16);
   auto out = poisoned<float>(x.size() * graph.types.size()), expected = out;
-  aggregate_masked<float>(plan, {}, 16, x.data(), {records, layout.stride(), offsets}, nullptr,
-                          nullptr, out.data());
-  aggregate<float>(plan, {}, 16, x.data(), removed.view(), nullptr, nullptr, expected.data());
+  const MaskView masks = {records, layout.stride(), offsets};
+  aggregate(plan, make_call<float>({}, masks, 16, x), out.data());
+  aggregate(plan, make_call<float>({}, removed.view(), 16, x), expected.data());
   EXPECT_TRUE(same_bits(out, expected));
 }
 

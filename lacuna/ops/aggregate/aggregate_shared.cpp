@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "lacuna/core/error.h"
 #include "lacuna/core/system/scratch.h"
 #include "lacuna/core/system/threads.h"
-#include "lacuna/ops/aggregate/aggregate_pass.h"
-#include "lacuna/ops/aggregate/column_kernels.h"
-#include "lacuna/ops/aggregate/shared_input.h"
+#include "lacuna/ops/aggregate/column_pass.h"
 
 namespace lacuna {
 namespace {
@@ -22,7 +19,7 @@ Scratch<double> shared_product(const SharedInput<Real>& in) {
                              .width = in.width,
                              .index_bytes = in.graph.index_bytes()};
   pass.out = product.get();
-  pass.threads = in.options.threads;
+  pass.threads = in.call.threads;
   for (uint32_t t = 0; t < in.graph.type_count(); ++t) {
     TypePass<double> type = {.source = in.x.data(), .csr = in.graph.by_target(t)};
     type.values = in.values_of(t);
@@ -157,45 +154,27 @@ class SampleWriter {
 
 }  // namespace
 
-void check_shared(const GraphPlan& graph, const AggregateOptions& options, int64_t width,
-                  bool has_values, const RemovedView& removed) {
-  check_options(options, width, has_values);
-  if (options.reduce != Reduce::sum && options.reduce != Reduce::mean)
-    throw Error(
-        "reduce '{}' is not offered for a shared x; repeat x for every sample and use "
-        "aggregate",
-        name(options.reduce));
-  check_removed(removed, graph.node_count());
-}
-
 template <class Real>
-void aggregate_shared(const GraphPlan& graph, const AggregateOptions& options, int64_t width,
-                      const Real* x, const RemovedView& removed, const Parameter<Real>* values,
-                      const Parameter<Real>* eps, Real* out) {
-  check_shared(graph, options, width, values != nullptr, removed);
-  check_given(x, "x", graph.node_count() * width);
-  const SharedInput<Real> in(graph, options, width, x, removed, values, eps);
-  check_given(out, "out", int64_t(in.groups.size()) * in.nodes * in.batch * width);
-  ask_for_huge_pages(out, in.groups.size() * size_t(in.nodes * in.batch * width) * sizeof(Real));
+void aggregate_shared(const GraphPlan& graph, const AggregateCall<Real>& call, Real* out) {
+  const SharedInput<Real> in(graph, call);
+  ask_for_huge_pages(out, in.groups.size() * size_t(in.nodes * in.batch * in.width) * sizeof(Real));
   const Scratch<double> product = shared_product(in);
 
   constexpr int64_t kBlockRows = 256;
   const int64_t blocks = (in.nodes + kBlockRows - 1) / kBlockRows;
-  parallel_for(in.groups.size() * uint64_t(blocks), options.threads, [&](uint64_t i) {
+  parallel_for(in.groups.size() * uint64_t(blocks), call.threads, [&](uint64_t i) {
     const int64_t begin = int64_t(i) % blocks * kBlockRows;
     SampleWriter<Real> writer(in, product.get(), i / uint64_t(blocks), 0, out);
     writer.write_wild_type(begin, std::min(begin + kBlockRows, in.nodes));
   });
-  parallel_for(in.groups.size() * uint64_t(in.batch), options.threads, [&](uint64_t i) {
+  parallel_for(in.groups.size() * uint64_t(in.batch), call.threads, [&](uint64_t i) {
     const auto batch = uint64_t(in.batch);
     SampleWriter<Real>(in, product.get(), i / batch, int64_t(i % batch), out).write_corrections();
   });
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                                  \
-  template void aggregate_shared(const GraphPlan&, const AggregateOptions&, int64_t, const Real*, \
-                                 const RemovedView&, const Parameter<Real>*,                      \
-                                 const Parameter<Real>*, Real*);
+#define LACUNA_INSTANTIATE(Real) \
+  template void aggregate_shared(const GraphPlan&, const AggregateCall<Real>&, Real*);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)
 LACUNA_INSTANTIATE(double)

@@ -1,13 +1,11 @@
+// A shared x on a GPU (aggregate_cuda.h says how). A row whose corrected sum is not finite is
+// summed anew. Every result is a sum in fixed order: the same bits in every run.
 #include <algorithm>
-#include <string>
 
 #include "lacuna/ops/aggregate/aggregate_gather.cuh"
-#include "lacuna/ops/aggregate/aggregate_shared_cuda.h"
 
-namespace lacuna {
+namespace lacuna::cuda {
 namespace {
-
-using namespace cuda;
 
 constexpr int kWarps = 8;
 // Removed in-neighbours of a row that are listed; a row with more is summed anew. Enough for 600
@@ -278,37 +276,25 @@ __global__ void shared_grad_values(const __grid_constant__ SharedArgs<Real> a, i
 }
 
 template <class Real>
-SharedArgs<Real> shared_args(const CudaGraph& graph, const CudaAggregateOptions& options,
-                             int64_t width, const CudaRemoved& removed, bool has_values,
-                             void* workspace, int32_t* error, cudaStream_t stream) {
-  if (graph.plan == nullptr || graph.device == nullptr) {
-    throw_error("aggregate_shared_cuda: graph has no plan on the device");
-  }
-  const GraphPlan& plan = *graph.plan;
-  if (plan.type_count() > kMaxTypes) {
-    throw_error("aggregate_shared_cuda: graph has " + std::to_string(plan.type_count()) +
-                " edge types, at most " + std::to_string(kMaxTypes) + " are supported");
-  }
-  if (options.reduce != Reduce::sum && options.reduce != Reduce::mean) {
-    throw_error("reduce '" + std::string(name(options.reduce)) +
-                "' is not offered for a shared x; repeat x for every sample and use aggregate");
-  }
-  if (has_values && options.reduce != Reduce::sum) {
-    throw_error("values are only for reduce 'sum'");
-  }
+SharedArgs<Real> shared_args(const CudaGraph& graph, const AggregateCall<Real>& call,
+                             const CudaLaunch& launch) {
   SharedArgs<Real> a = {};
   a.by_target = csr_table(graph, false);
   a.by_source = csr_table(graph, true);
-  a.wide_index = plan.index_bytes() == 4;
-  a.nodes = plan.node_count();
-  a.types = int(plan.type_count());
-  a.sum_types = options.sum_types;
-  a.mean = options.reduce == Reduce::mean;
-  a.width = int(width);
-  a.batch = removed.batch;
-  auto* memory = static_cast<std::byte*>(workspace);
-  a.removed = make_removed_bits(removed, a.nodes, memory, error, stream);
-  memory += aligned(removed_bits_bytes(a.nodes, removed.batch));
+  a.wide_index = graph.plan->index_bytes() == 4;
+  a.nodes = graph.plan->node_count();
+  a.types = int(graph.plan->type_count());
+  a.sum_types = call.sum_types;
+  a.mean = call.reduce == Reduce::mean;
+  a.width = int(call.width);
+  a.batch = call.keep.batch();
+  a.values = call.values;
+  a.eps = call.eps;
+  a.x = call.x;
+  auto* memory = static_cast<std::byte*>(launch.workspace);
+  a.removed = make_removed_bits(cuda_removed(call.keep.removed), a.nodes, memory, launch.error,
+                                static_cast<cudaStream_t>(launch.stream));
+  memory += aligned(removed_bits_bytes(a.nodes, a.batch));
   a.product = reinterpret_cast<double*>(memory);
   a.all = a.product + int64_t(a.types) * a.nodes * a.width;
   return a;
@@ -317,84 +303,63 @@ SharedArgs<Real> shared_args(const CudaGraph& graph, const CudaAggregateOptions&
 }  // namespace
 
 template <class Real>
-uint64_t aggregate_shared_cuda_workspace(const CudaGraph& graph, const CudaAggregateOptions&,
-                                         int64_t batch, int64_t width) {
+uint64_t shared_workspace(const CudaGraph& graph, const AggregateCall<Real>& call) {
   const uint64_t nodes = graph.plan->node_count(), types = graph.plan->type_count();
-  return aligned(removed_bits_bytes(uint32_t(nodes), batch)) +
-         2 * types * nodes * uint64_t(width) * sizeof(double);
+  return aligned(removed_bits_bytes(uint32_t(nodes), call.keep.batch())) +
+         2 * types * nodes * uint64_t(call.width) * sizeof(double);
 }
 
 template <class Real>
-void aggregate_shared_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
-                           int64_t width, const Real* x, const CudaRemoved& removed,
-                           const Parameter<Real>* values, const Parameter<Real>* eps, Real* out,
-                           void* workspace, int32_t* error, CudaStream stream_) {
-  const auto stream = static_cast<cudaStream_t>(stream_);
-  auto a = shared_args<Real>(graph, options, width, removed, values != nullptr, workspace, error,
-                             stream);
-  a.x = x;
-  a.values = values;
-  a.eps = eps;
-  if (a.nodes == 0 || a.width == 0 || a.batch == 0) return;
+void aggregate_shared(const CudaGraph& graph, const AggregateCall<Real>& call, Real* out,
+                      const CudaLaunch& launch) {
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  const auto a = shared_args(graph, call, launch);
+  if (a.nodes == 0 || a.batch == 0) return;
   const uint32_t rows = a.nodes * uint32_t(a.types);
   if (rows > 0) {
-    const dim3 grid(rows, uint32_t(divide_up(width, 32)));
+    const dim3 grid(rows, uint32_t(divide_up(a.width, 32)));
     product_kernel<Real><<<grid, kWarps * 32, 0, stream>>>(a);
   }
-  const uint32_t out_rows = options.sum_types ? a.nodes : rows;
+  const uint32_t out_rows = call.sum_types ? a.nodes : rows;
   if (out_rows > 0) correct_kernel<Real><<<out_rows, kWarps * 32, 0, stream>>>(a, out);
   check_launch("aggregate_shared");
 }
 
 template <class Real>
-void aggregate_shared_backward_cuda(const CudaGraph& graph, const CudaAggregateOptions& options,
-                                    int64_t width, const Real* grad_out, const Real* x,
-                                    const CudaRemoved& removed, const Parameter<Real>* values,
-                                    const Parameter<Real>* eps, Real* grad_x,
-                                    Parameter<Real>* grad_eps, Parameter<Real>* grad_values,
-                                    void* workspace, int32_t* error, CudaStream stream_) {
-  const auto stream = static_cast<cudaStream_t>(stream_);
-  if (x == nullptr && (grad_eps != nullptr || grad_values != nullptr)) {
-    throw_error("x is needed for the gradients of eps and values");
-  }
-  auto a = shared_args<Real>(graph, options, width, removed,
-                             values != nullptr || grad_values != nullptr, workspace, error, stream);
-  a.x = x;
-  a.grad_out = grad_out;
-  a.values = values;
-  a.eps = eps;
-  if (a.nodes == 0 || a.width == 0) return;
+void aggregate_shared_backward(const CudaGraph& graph, const AggregateCall<Real>& call,
+                               const AggregateGradients<Real>& gradients,
+                               const CudaLaunch& launch) {
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  auto a = shared_args(graph, call, launch);
+  a.grad_out = gradients.out;
+  if (a.nodes == 0) return;
   const int64_t places = int64_t(a.types) * a.nodes * a.width;
   if (places > 0) {
     sum_samples<Real><<<uint32_t(divide_up(places, 256)), 256, 0, stream>>>(a);
   }
-  const dim3 grid(a.nodes, uint32_t(divide_up(width, 32)));
-  shared_grad_kernel<Real><<<grid, kWarps * 32, 0, stream>>>(a, grad_x);
-  if (grad_eps != nullptr && a.types > 0) {
-    shared_grad_eps<Real><<<uint32_t(a.types), 256, 0, stream>>>(a, grad_eps);
+  const dim3 grid(a.nodes, uint32_t(divide_up(a.width, 32)));
+  shared_grad_kernel<Real><<<grid, kWarps * 32, 0, stream>>>(a, gradients.x);
+  if (gradients.eps != nullptr && a.types > 0) {
+    shared_grad_eps<Real><<<uint32_t(a.types), 256, 0, stream>>>(a, gradients.eps);
   }
-  for (int t = 0; t < a.types && grad_values != nullptr; ++t) {
+  for (int t = 0; t < a.types && gradients.values != nullptr; ++t) {
     const uint32_t edges = uint32_t(graph.plan->edge_count(uint32_t(t)));
     if (edges == 0) continue;
     shared_grad_values<Real>
-        <<<uint32_t(divide_up(edges, 8)), 256, 0, stream>>>(a, t, edges, grad_values);
+        <<<uint32_t(divide_up(edges, 8)), 256, 0, stream>>>(a, t, edges, gradients.values);
   }
   check_launch("aggregate_shared backward");
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                                   \
-  template uint64_t aggregate_shared_cuda_workspace<Real>(                                         \
-      const CudaGraph&, const CudaAggregateOptions&, int64_t, int64_t);                            \
-  template void aggregate_shared_cuda<Real>(                                                       \
-      const CudaGraph&, const CudaAggregateOptions&, int64_t, const Real*, const CudaRemoved&,     \
-      const Parameter<Real>*, const Parameter<Real>*, Real*, void*, int32_t*, CudaStream);         \
-  template void aggregate_shared_backward_cuda<Real>(                                              \
-      const CudaGraph&, const CudaAggregateOptions&, int64_t, const Real*, const Real*,            \
-      const CudaRemoved&, const Parameter<Real>*, const Parameter<Real>*, Real*, Parameter<Real>*, \
-      Parameter<Real>*, void*, int32_t*, CudaStream);
+#define LACUNA_INSTANTIATE(Real)                                                        \
+  template uint64_t shared_workspace(const CudaGraph&, const AggregateCall<Real>&);     \
+  template void aggregate_shared(const CudaGraph&, const AggregateCall<Real>&, Real*,   \
+                                 const CudaLaunch&);                                    \
+  template void aggregate_shared_backward(const CudaGraph&, const AggregateCall<Real>&, \
+                                          const AggregateGradients<Real>&, const CudaLaunch&);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)
 LACUNA_INSTANTIATE(double)
 #undef LACUNA_INSTANTIATE
 
-}  // namespace lacuna
+}  // namespace lacuna::cuda

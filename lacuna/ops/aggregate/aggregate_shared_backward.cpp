@@ -1,11 +1,9 @@
-#include "lacuna/core/system/threads.h"
-
 #include <algorithm>
+
 #include "lacuna/core/system/scratch.h"
-#include "lacuna/ops/aggregate/aggregate_pass.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/ops/aggregate/aggregate_shared.h"
-#include "lacuna/ops/aggregate/column_kernels.h"
-#include "lacuna/ops/aggregate/shared_input.h"
+#include "lacuna/ops/aggregate/column_pass.h"
 
 namespace lacuna {
 namespace {
@@ -16,15 +14,14 @@ class SharedBackward {
   SharedBackward(const SharedInput<Real>& in, const Real* grad_out)
       : in_(in),
         grad_out_(grad_out),
-        scales_(
-            degree_scales(in.graph, in.options.reduce, in.removed, in.batch, in.options.threads)),
+        scales_(degree_scales(in.graph, in.call.reduce, in.call.keep, in.removed, in.call.threads)),
         all_(size()),
         kept_(size()),
         grad_x_(size_t(in.nodes * in.width)) {
     sum_over_samples();
     transpose();
     const auto removers = group_by_node();
-    parallel_for(removers.size(), in_.options.threads,
+    parallel_for(removers.size(), in_.call.threads,
                  [&](uint64_t i) { correct(removers[i].first, removers[i].second); });
   }
 
@@ -48,7 +45,7 @@ class SharedBackward {
     for (uint32_t t = 0; t < in_.graph.type_count(); ++t) {
       const CsrView csr = in_.graph.by_source(t);
       double* of_type = grad.data() + in_.graph.first_edge(t);
-      parallel_for(uint64_t(in_.nodes), in_.options.threads, [&](uint64_t u) {
+      parallel_for(uint64_t(in_.nodes), in_.call.threads, [&](uint64_t u) {
         for (uint32_t k = csr.ptr[u]; k < csr.ptr[u + 1]; ++k)
           of_type[csr.edge[k]] =
               dot(in_.x_of(int64_t(u)), kept_row(t, in_.graph.neighbour(csr, k)), in_.width);
@@ -79,7 +76,7 @@ class SharedBackward {
 
   // to += factor * grad_out[t, v, b]
   void add_gradient(uint32_t t, int64_t v, int64_t b, double factor, double* to) const {
-    const int64_t group = in_.options.sum_types ? 0 : t;
+    const int64_t group = in_.call.sum_types ? 0 : t;
     const Real* from = grad_out_ + ((group * in_.nodes + v) * in_.batch + b) * in_.width;
     for (int64_t h = 0; h < in_.width; ++h) to[h] += factor * double(Parameter<Real>(from[h]));
   }
@@ -87,7 +84,7 @@ class SharedBackward {
   // all[t, v] = sum over samples of grad_out, kept[t, v] = the part that goes on to the
   // in-neighbours.
   void sum_over_samples() {
-    parallel_for(uint64_t(in_.nodes), in_.options.threads, [&](uint64_t node) {
+    parallel_for(uint64_t(in_.nodes), in_.call.threads, [&](uint64_t node) {
       const auto v = int64_t(node);
       std::vector<int64_t> removers;
       for (int64_t b = 0; b < in_.batch; ++b)
@@ -117,7 +114,7 @@ class SharedBackward {
                                .index_bytes = in_.graph.index_bytes()};
     pass.sum_types = true;
     pass.out = grad_x_.data();
-    pass.threads = in_.options.threads;
+    pass.threads = in_.call.threads;
     for (uint32_t t = 0; t < in_.graph.type_count(); ++t) {
       TypePass<double> type = {.source = kept_row(t, 0), .csr = in_.graph.by_source(t)};
       type.values = in_.values_of(t);
@@ -183,28 +180,18 @@ class SharedBackward {
 }  // namespace
 
 template <class Real>
-void aggregate_shared_backward(const GraphPlan& graph, const AggregateOptions& options,
-                               int64_t width, const Real* grad_out, const Real* x,
-                               const RemovedView& removed, const Parameter<Real>* values,
-                               const Parameter<Real>* eps, Real* grad_x, Parameter<Real>* grad_eps,
-                               Parameter<Real>* grad_values) {
-  check_shared(graph, options, width, values != nullptr || grad_values != nullptr, removed);
-  const int64_t elements = graph.node_count() * width;
-  if (grad_eps != nullptr || grad_values != nullptr) check_given(x, "x", elements);
-  check_given(grad_x, "grad_x", elements);
-  const SharedInput<Real> in(graph, options, width, x, removed, values, eps);
-  check_given(grad_out, "grad_out", int64_t(in.groups.size()) * elements * in.batch);
-  SharedBackward<Real> backward(in, grad_out);
-  backward.write_x(grad_x);
-  if (grad_eps != nullptr) backward.write_eps(grad_eps);
-  if (grad_values != nullptr) backward.write_values(grad_values);
+void aggregate_shared_backward(const GraphPlan& graph, const AggregateCall<Real>& call,
+                               const AggregateGradients<Real>& gradients) {
+  const SharedInput<Real> in(graph, call);
+  SharedBackward<Real> backward(in, gradients.out);
+  backward.write_x(gradients.x);
+  if (gradients.eps != nullptr) backward.write_eps(gradients.eps);
+  if (gradients.values != nullptr) backward.write_values(gradients.values);
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                                 \
-  template void aggregate_shared_backward(const GraphPlan&, const AggregateOptions&, int64_t,    \
-                                          const Real*, const Real*, const RemovedView&,          \
-                                          const Parameter<Real>*, const Parameter<Real>*, Real*, \
-                                          Parameter<Real>*, Parameter<Real>*);
+#define LACUNA_INSTANTIATE(Real)                                                        \
+  template void aggregate_shared_backward(const GraphPlan&, const AggregateCall<Real>&, \
+                                          const AggregateGradients<Real>&);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)
 LACUNA_INSTANTIATE(double)

@@ -1,4 +1,4 @@
-#include "lacuna/ops/aggregate/aggregate_shared.h"
+#include "lacuna/ops/aggregate/aggregate.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -22,7 +22,7 @@ struct Shape {
   GraphShape graph = {.nodes = 80, .edges = {700, 0, 90}, .self_loops = true, .hub = 60};
   int64_t batch = 5, width = 9;
   uint32_t removed = 4;
-  AggregateOptions options = {};
+  Reduction options = {};
   bool values = false, eps = false;
 };
 
@@ -46,13 +46,15 @@ struct Setting {
     if (shape.values) values = random_numbers<Parameter<Real>>(seed, 3, graph.edge_count());
     if (shape.eps) eps = random_numbers<Parameter<Real>>(seed, 4, int64_t(graph.types.size()));
   }
-  const Parameter<Real>* values_or_null() const { return values.empty() ? nullptr : values.data(); }
-  const Parameter<Real>* eps_or_null() const { return eps.empty() ? nullptr : eps.data(); }
+  AggregateCall<Real> call() const {
+    auto call = make_call(shape.options, removed.view(), shape.width, x, values, eps);
+    call.shared = true;
+    return call;
+  }
 
   std::vector<Real> forward() const {
     auto out = poisoned<Real>(grad_out.size());
-    aggregate_shared<Real>(graph.plan(), shape.options, shape.width, x.data(), removed.view(),
-                           values_or_null(), eps_or_null(), out.data());
+    aggregate(graph.plan(), call(), out.data());
     return out;
   }
   struct Gradients {
@@ -62,10 +64,11 @@ struct Setting {
   Gradients backward() const {
     Gradients grad = {poisoned<Real>(x.size()), poisoned<Parameter<Real>>(eps.size()),
                       poisoned<Parameter<Real>>(values.size())};
-    aggregate_shared_backward<Real>(graph.plan(), shape.options, shape.width, grad_out.data(),
-                                    x.data(), removed.view(), values_or_null(), eps_or_null(),
-                                    grad.x.data(), eps.empty() ? nullptr : grad.eps.data(),
-                                    values.empty() ? nullptr : grad.values.data());
+    aggregate_backward(graph.plan(), call(),
+                       {.out = grad_out.data(),
+                        .x = grad.x.data(),
+                        .eps = eps.empty() ? nullptr : grad.eps.data(),
+                        .values = values.empty() ? nullptr : grad.values.data()});
     return grad;
   }
 };

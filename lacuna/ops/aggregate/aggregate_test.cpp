@@ -24,7 +24,7 @@ template <class Real>
 struct Case {
   RandomGraph graph;
   RandomRemoved removed;
-  AggregateOptions options;
+  Reduction options;
   int64_t width = 1;
   std::vector<Real> x, grad_out;
   std::vector<Parameter<Real>> values, eps;  // empty: none
@@ -34,13 +34,13 @@ struct Case {
   int64_t out_elements() const {
     return elements() * (options.sum_types ? 1 : int64_t(graph.types.size()));
   }
-  const Parameter<Real>* values_or_null() const { return values.empty() ? nullptr : values.data(); }
-  const Parameter<Real>* eps_or_null() const { return eps.empty() ? nullptr : eps.data(); }
+  AggregateCall<Real> call() const {
+    return make_call(options, removed.view(), width, x, values, eps);
+  }
 
   std::vector<Real> forward() const {
     auto out = poisoned<Real>(size_t(out_elements()));
-    aggregate<Real>(graph.plan(), options, width, x.data(), removed.view(), values_or_null(),
-                    eps_or_null(), out.data());
+    aggregate(graph.plan(), call(), out.data());
     return out;
   }
   struct Gradients {
@@ -50,10 +50,11 @@ struct Case {
   Gradients backward() const {
     Gradients grad = {poisoned<Real>(size_t(elements())), poisoned<Parameter<Real>>(eps.size()),
                       poisoned<Parameter<Real>>(values.size())};
-    aggregate_backward<Real>(graph.plan(), options, width, grad_out.data(), x.data(),
-                             removed.view(), values_or_null(), eps_or_null(), grad.x.data(),
-                             eps.empty() ? nullptr : grad.eps.data(),
-                             values.empty() ? nullptr : grad.values.data());
+    aggregate_backward(graph.plan(), call(),
+                       {.out = grad_out.data(),
+                        .x = grad.x.data(),
+                        .eps = eps.empty() ? nullptr : grad.eps.data(),
+                        .values = values.empty() ? nullptr : grad.values.data()});
     return grad;
   }
 };
@@ -524,9 +525,9 @@ TEST(Aggregate, OneMillionNodesTwentyMillionEdges) {
   const GraphPlan plan = graph.plan();
   EXPECT_EQ(plan.index_bytes(), 4u);
   auto out = poisoned<float>(kNodes), grad = poisoned<float>(kNodes);
-  aggregate<float>(plan, {}, 1, x.data(), removed.view(), nullptr, nullptr, out.data());
-  aggregate_backward<float>(plan, {}, 1, x.data(), nullptr, removed.view(), nullptr, nullptr,
-                            grad.data(), nullptr, nullptr);
+  const auto call = make_call<float>({}, removed.view(), 1, x);
+  aggregate(plan, call, out.data());
+  aggregate_backward(plan, call, {.out = x.data(), .x = grad.data()});
   EXPECT_TRUE(same_bits(out, expected_out));
   EXPECT_TRUE(same_bits(grad, expected_grad));
 }
@@ -561,27 +562,20 @@ TEST(Aggregate, BadInputIsNamed) {
                 bad.values.resize(100);
                 bad.options.reduce = Reduce::mean;
               }),
-              "values are given, but reduce is 'mean'");
+              "values cannot go with reduce 'mean'");
   expect_says(message([](auto& bad) {
                 bad.options.reduce = Reduce::max;
                 bad.options.sum_types = true;
               }),
-              "sum_types does not go with reduce 'max'");
-  expect_says(message_of([&] {
-                aggregate<float>(c.graph.plan(), {}, 8, nullptr, c.removed.view(), nullptr, nullptr,
-                                 nullptr);
-              }),
-              "x is missing");
-  expect_says(message_of([&] {
-                aggregate<float>(c.graph.plan(), {}, 0, c.x.data(), c.removed.view(), nullptr,
-                                 nullptr, nullptr);
-              }),
-              "width is 0");
-  expect_says(message_of([&] {
-                aggregate<float>(c.graph.plan(), {}, 8, c.x.data(), RemovedView{}, nullptr, nullptr,
-                                 nullptr);
-              }),
-              "ptr is missing");
+              "sum_types cannot go with reduce 'max'");
+  const auto message_of_call = [&](const std::function<void(AggregateCall<float>&)>& change) {
+    auto call = c.call();
+    change(call);
+    return message_of([&] { aggregate<float>(c.graph.plan(), call, nullptr); });
+  };
+  expect_says(message_of_call([](auto& call) { call.x = nullptr; }), "x is missing");
+  expect_says(message_of_call([](auto& call) { call.width = 0; }), "width is 0");
+  expect_says(message_of_call([](auto& call) { call.keep = RemovedView(); }), "ptr is missing");
   EXPECT_EQ(reduce_from_name("gcn"), Reduce::gcn);
   expect_says(message_of([] { reduce_from_name("median"); }), "sum, mean, gcn, max");
 }

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "lacuna/ops/aggregate/aggregate.h"
-#include "lacuna/ops/aggregate/removed_sets.h"
+#include "lacuna/ops/aggregate/kept.h"
 
 namespace lacuna {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lacuna/ops/aggregate/column_kernels.h"
-#include "lacuna/ops/aggregate/removed_sets.h"
+#include "lacuna/ops/aggregate/kept.h"
 
 namespace lacuna {
 
@@ -48,6 +48,21 @@ struct ColumnPass {
 // Every element of `out` is written; where it is large, huge pages are asked for behind it.
 template <class Real>
 void run(const ColumnPass<Real>& pass);
+
+// The gradients of aggregate() that are no pass over the transposed graph. Each takes the backward
+// pass, whose types' sources are the gradients of the output.
+//
+// grad_x of Reduce::max: a row's gradient goes to the neighbour that was the maximum. load_scale is
+// 0 where a row has none.
+template <class Real>
+void run_max_backward(const GraphPlan& graph, const Real* x, const ColumnPass<Real>& pass);
+// grad_eps[t] = grad_out[t] . x
+template <class Real>
+void eps_gradient(const ColumnPass<Real>& pass, const Real* x, Parameter<Real>* grad_eps);
+// grad_values[e] = grad_out[t, v] . x[u] over the samples that keep edge e = (u -> v) of type t
+template <class Real>
+void values_gradient(const GraphPlan& graph, const ColumnPass<Real>& pass, const Real* x,
+                     Parameter<Real>* grad_values);
 
 // The column blocks of [rows, B * H]. `by_sample`: none reaches over two samples. A block's width
 // depends on the cache and on the number of rows, never on the threads.

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "lacuna/core/error.h"
-#include "lacuna/ops/aggregate/aggregate_pass.h"
-#include "lacuna/ops/aggregate/kept_degree.h"
+#include "lacuna/ops/aggregate/column_pass.h"
+#include "lacuna/ops/aggregate/kept.h"
 
 namespace lacuna {
 namespace {
@@ -40,7 +40,7 @@ void check(const BipartiteGraph& graph, int64_t width, const RemovedView& remove
   check_removed(removed, graph.genes);
 }
 
-// The reactions that each sample takes away.
+// The reactions that are off in each sample.
 RemovedSets reactions_off(const BipartiteGraph& graph, const RemovedView& removed) {
   const CsrView reactions_of_gene = graph.plan.by_source(kGeneReaction);
   RemovedSets off;

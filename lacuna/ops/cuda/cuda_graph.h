@@ -48,6 +48,13 @@ enum CudaErrorBit : int32_t {
   kBadRemovedPtr =
       2,  // ptr does not start at 0, decreases or passes the capacity: that sample removes nothing
 };
+// Where a device function works. error may be null.
+struct CudaLaunch {
+  CudaStream stream = nullptr;
+  void* workspace = nullptr;
+  int32_t* error = nullptr;  // [1]
+};
+
 // Throws Error for a word read back from the device that is not 0.
 void check_cuda_error_word(int32_t word);
 

@@ -77,6 +77,22 @@ struct DeviceRemoved {
   CudaRemoved view() const {
     return {index.data(), ptr.data(), int64_t(index.size()), int64_t(ptr.size()) - 1};
   }
+  RemovedView nodes() const { return {{index.data(), index.size()}, {ptr.data(), ptr.size()}}; }
 };
+
+// make_call() of arrays on the device.
+template <class Real>
+AggregateCall<Real> device_call(const Reduction& how, const Keep& keep, int64_t width,
+                                const DeviceArray<Real>& x,
+                                const DeviceArray<Parameter<Real>>& values,
+                                const DeviceArray<Parameter<Real>>& eps) {
+  return {.reduce = how.reduce,
+          .sum_types = how.sum_types,
+          .keep = keep,
+          .width = width,
+          .x = x.data(),
+          .values = values.size() > 0 ? values.data() : nullptr,
+          .eps = eps.size() > 0 ? eps.data() : nullptr};
+}
 
 }  // namespace lacuna::testing

@@ -9,10 +9,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
-#include "lacuna/ops/aggregate/aggregate_masked.h"
-#include "lacuna/ops/aggregate/aggregate_masked_cuda.h"
-#include "lacuna/ops/aggregate/aggregate_shared.h"
-#include "lacuna/ops/aggregate/aggregate_shared_cuda.h"
+#include "lacuna/ops/aggregate/aggregate_cuda.h"
 #include "lacuna/ops/bipartite/bipartite_cuda.h"
 #include "lacuna/ops/cast/cast.h"
 #include "lacuna/ops/cast/cast_cuda.h"
@@ -166,37 +163,40 @@ void expect_masked(Reduce reduce, bool sum_types, bool with_values) {
       plain(grad_out.size()), plain_grad_x(x.size());
   const DeviceArray<P> d_eps(eps), d_values(values), grad_eps(eps.size()), plain_eps(eps.size()),
       grad_values(values.size());
-  const CudaAggregateOptions options = {reduce, sum_types};
-  const CudaMasks masks = {d_records.data(), m.layout.stride(), offsets, batch};
-  const DeviceArray<std::byte> work(
-      aggregate_masked_cuda_workspace<Real>(device.view(), options, batch));
-  const DeviceArray<std::byte> plain_work(
-      aggregate_cuda_workspace<Real>(device.view(), options, batch, width));
-  const P* v = with_values ? d_values.data() : nullptr;
-  aggregate_masked_cuda<Real>(device.view(), options, width, d_x.data(), masks, v, d_eps.data(),
-                              out.data(), work.data(), nullptr);
-  aggregate_cuda<Real>(device.view(), options, width, d_x.data(), device_removed.view(), v,
-                       d_eps.data(), plain.data(), plain_work.data(), nullptr, nullptr);
+  const auto call_of = [&](const Keep& keep) {
+    return device_call({reduce, sum_types}, keep, width, d_x, d_values, d_eps);
+  };
+  const auto masks_in = [&](const DeviceArray<uint8_t>& of) {
+    return MaskView{{of.data(), of.size()}, m.layout.stride(), offsets};
+  };
+  const auto masked = call_of(masks_in(d_records)), indexed = call_of(device_removed.nodes());
+  const DeviceArray<std::byte> work(aggregate_cuda_workspace(device.view(), masked));
+  const DeviceArray<std::byte> plain_work(aggregate_cuda_workspace(device.view(), indexed));
+  aggregate_cuda(device.view(), masked, out.data(), {.workspace = work.data()});
+  aggregate_cuda(device.view(), indexed, plain.data(), {.workspace = plain_work.data()});
   EXPECT_EQ(std::memcmp(out.host().data(), plain.host().data(), out.size() * sizeof(Real)), 0);
-  aggregate_masked_backward_cuda<Real>(device.view(), options, width, d_grad.data(), d_x.data(),
-                                       masks, v, d_eps.data(), grad_x.data(), grad_eps.data(),
-                                       with_values ? grad_values.data() : nullptr, work.data(),
-                                       nullptr);
-  aggregate_backward_cuda<Real>(device.view(), options, width, d_grad.data(), d_x.data(),
-                                device_removed.view(), v, d_eps.data(), plain_grad_x.data(),
-                                plain_eps.data(), nullptr, plain_work.data(), nullptr, nullptr);
+  aggregate_backward_cuda(device.view(), masked,
+                          {.out = d_grad.data(),
+                           .x = grad_x.data(),
+                           .eps = grad_eps.data(),
+                           .values = with_values ? grad_values.data() : nullptr},
+                          {.workspace = work.data()});
+  aggregate_backward_cuda(device.view(), indexed,
+                          {.out = d_grad.data(), .x = plain_grad_x.data(), .eps = plain_eps.data()},
+                          {.workspace = plain_work.data()});
   EXPECT_EQ(std::memcmp(grad_x.host().data(), plain_grad_x.host().data(), x.size() * sizeof(Real)),
             0);
   EXPECT_EQ(grad_eps.host(), plain_eps.host());
   if (with_values) {
     std::vector<Real> cpu_x(x.size());
     std::vector<P> cpu_eps(eps.size()), cpu_values(values.size());
-    AggregateOptions cpu_options;
-    cpu_options.reduce = reduce;
-    cpu_options.sum_types = sum_types;
-    aggregate_masked_backward<Real>(device.plan, cpu_options, width, grad_out.data(), x.data(),
-                                    {records, m.layout.stride(), offsets}, values.data(),
-                                    eps.data(), cpu_x.data(), cpu_eps.data(), cpu_values.data());
+    const MaskView host_masks = {records, m.layout.stride(), offsets};
+    aggregate_backward(device.plan,
+                       make_call({reduce, sum_types}, host_masks, width, x, values, eps),
+                       {.out = grad_out.data(),
+                        .x = cpu_x.data(),
+                        .eps = cpu_eps.data(),
+                        .values = cpu_values.data()});
     EXPECT_LT(distance(grad_values.host(), cpu_values), tolerance<Real>());
     EXPECT_LT(distance(grad_x.host(), cpu_x), tolerance<Real>());
   }
@@ -210,9 +210,7 @@ void expect_masked(Reduce reduce, bool sum_types, bool with_values) {
     break;
   }
   const DeviceArray<uint8_t> flipped(records);
-  const CudaMasks other = {flipped.data(), m.layout.stride(), offsets, batch};
-  aggregate_masked_cuda<Real>(device.view(), options, width, d_x.data(), other, v, d_eps.data(),
-                              out.data(), work.data(), nullptr);
+  aggregate_cuda(device.view(), call_of(masks_in(flipped)), out.data(), {.workspace = work.data()});
   EXPECT_NE(std::memcmp(out.host().data(), plain.host().data(), out.size() * sizeof(Real)), 0);
 }
 
@@ -246,34 +244,32 @@ void expect_shared(const GraphShape& shape, Reduce reduce, bool sum_types, bool 
   const auto grad_out = random_numbers<Real>(seed, 2, rows * batch * width);
   const auto eps = random_numbers<P>(seed, 3, int64_t(graph.types.size()));
   const auto values = random_numbers<P>(seed, 4, with_values ? int64_t(graph.edge_count()) : 0);
-  const P* host_values = with_values ? values.data() : nullptr;
-
-  AggregateOptions cpu;
-  cpu.reduce = reduce;
-  cpu.sum_types = sum_types;
   std::vector<Real> want(grad_out.size()), want_x(x.size());
   std::vector<P> want_eps(eps.size()), want_values(values.size());
-  aggregate_shared<Real>(device.plan, cpu, width, x.data(), removed.view(), host_values, eps.data(),
-                         want.data());
-  aggregate_shared_backward<Real>(device.plan, cpu, width, grad_out.data(), x.data(),
-                                  removed.view(), host_values, eps.data(), want_x.data(),
-                                  want_eps.data(), with_values ? want_values.data() : nullptr);
+  auto cpu = make_call({reduce, sum_types}, removed.view(), width, x, values, eps);
+  cpu.shared = true;
+  aggregate(device.plan, cpu, want.data());
+  aggregate_backward(device.plan, cpu,
+                     {.out = grad_out.data(),
+                      .x = want_x.data(),
+                      .eps = want_eps.data(),
+                      .values = with_values ? want_values.data() : nullptr});
 
   const DeviceRemoved device_removed(removed);
   const DeviceArray<Real> d_x(x), d_grad(grad_out), out(grad_out.size()), grad_x(x.size());
   const DeviceArray<P> d_eps(eps), d_values(values), grad_eps(eps.size()),
       grad_values(values.size());
-  const CudaAggregateOptions options = {reduce, sum_types};
-  const DeviceArray<std::byte> work(
-      aggregate_shared_cuda_workspace<Real>(device.view(), options, batch, width));
-  const P* v = with_values ? d_values.data() : nullptr;
-  aggregate_shared_cuda<Real>(device.view(), options, width, d_x.data(), device_removed.view(), v,
-                              d_eps.data(), out.data(), work.data(), nullptr, nullptr);
+  auto call = device_call({reduce, sum_types}, device_removed.nodes(), width, d_x, d_values, d_eps);
+  call.shared = true;
+  const DeviceArray<std::byte> work(aggregate_cuda_workspace(device.view(), call));
+  aggregate_cuda(device.view(), call, out.data(), {.workspace = work.data()});
   EXPECT_LT(distance(out.host(), want), tolerance<Real>());
-  aggregate_shared_backward_cuda<Real>(device.view(), options, width, d_grad.data(), d_x.data(),
-                                       device_removed.view(), v, d_eps.data(), grad_x.data(),
-                                       grad_eps.data(), with_values ? grad_values.data() : nullptr,
-                                       work.data(), nullptr, nullptr);
+  aggregate_backward_cuda(device.view(), call,
+                          {.out = d_grad.data(),
+                           .x = grad_x.data(),
+                           .eps = grad_eps.data(),
+                           .values = with_values ? grad_values.data() : nullptr},
+                          {.workspace = work.data()});
   EXPECT_LT(distance(grad_x.host(), want_x), tolerance<Real>());
   EXPECT_LT(distance(grad_eps.host(), want_eps), std::max(1e-6, tolerance<Real>()));
   EXPECT_LT(distance(grad_values.host(), want_values), std::max(1e-6, tolerance<Real>()));

@@ -23,10 +23,10 @@ Device device() {
   return d;
 }
 
-// What loading a slab costs, in the unit of slab::Layout::cost. With one panel a helper's change
-// to another strip is in it.
+// What loading a slab costs, in the unit of slab::Layout::cost. With one panel it includes a
+// helper's move to another strip.
 double slab_cost(const Pass& pass) { return (pass.panel_count > 1 ? 2.0 : 4.0) * pass.slab_rows; }
-// A helper's change to another strip with several panels, in slab loads: nothing overlaps it.
+// A helper's move to another strip with several panels, in slab loads: nothing hides it.
 constexpr double kSwitch = 1.2;
 
 double panel_cost(const SlabPlan& plan, const Pass& pass, const Layout& layout, uint32_t panel) {
@@ -109,16 +109,20 @@ uint64_t slab_scratch_bytes(const SlabPlan& plan, const Pass& pass, int strip_co
 }
 
 template <class Real>
-void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, SlabArgs<Real> a,
-                     void* scratch, cudaStream_t stream) {
+void aggregate_slabs(const CudaGraph& graph, CudaPass direction, CudaPath path,
+                     const GatherArgs<Real>& gather, const CudaRemoved& removed,
+                     const CudaLaunch& launch) {
+  const auto stream = static_cast<cudaStream_t>(launch.stream);
+  const bool forward = direction == CudaPass::forward;
   const SlabPlan& plan = *graph.slabs;
   const Pass& pass = forward ? plan.forward() : plan.backward();
-  const Layout& layout = kernel == SlabKernel::chunks ? pass.chunks : pass.rows;
+  const Layout& layout = path == CudaPath::slab_tensor ? pass.chunks : pass.rows;
   auto moved = [&](auto* unused, uint64_t offset) {
     return reinterpret_cast<decltype(unused)>(graph.slabs_device + offset);
   };
   constexpr const uint16_t* u16 = nullptr;
   constexpr const uint32_t* u32 = nullptr;
+  SlabArgs<Real> a = {};
   a.panel_type = moved(u32, pass.panel_type);
   a.node_at = moved(u16, pass.node_at);
   a.place = moved(u16, pass.place);
@@ -133,7 +137,19 @@ void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, Sl
   a.task_of = moved(u32, layout.task_of);
   a.heads = moved(u32, layout.heads);
   a.task_count = layout.task_count;
-  a.csr = csr_table(graph, !forward);
+  a.csr = gather.csr;
+  a.nodes = gather.nodes;
+  a.types = gather.types;
+  a.columns = int(gather.columns);
+  a.width = gather.width;
+  a.source = gather.source;
+  a.source_stride = gather.source_stride;
+  a.removed = removed;
+  a.values = gather.values;
+  a.eps = gather.eps;
+  a.row_scale = gather.row_scale;
+  a.out = gather.out;
+  a.error = launch.error;
   a.strips = int(divide_up(a.columns, kStripColumns<Real>));
   a.zero = 0;
   const int blocks = device().multiprocessors, rest = a.strips % blocks;
@@ -143,7 +159,7 @@ void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, Sl
   a.shared_panel = cut.panel;
   a.cut = cut.cut;
   a.shared_end = cut.end;
-  auto* const memory = static_cast<std::byte*>(scratch);
+  auto* const memory = static_cast<std::byte*>(launch.workspace);
   if (pass.panel_count > 1) {
     a.sums = reinterpret_cast<float*>(memory);
     a.done = reinterpret_cast<int*>(memory + at.done);
@@ -156,13 +172,13 @@ void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, Sl
     a.slot_values = values;
   }
   if constexpr (std::is_same_v<Real, BFloat16>) {
-    if (kernel == SlabKernel::chunks) return launch_chunks(a, blocks, stream);
+    if (path == CudaPath::slab_tensor) return launch_chunks(a, blocks, stream);
   }
   launch_rows<Real>(a, blocks, stream);
 }
-template void aggregate_slabs<float>(const CudaGraph&, bool, SlabKernel, SlabArgs<float>, void*,
-                                     cudaStream_t);
-template void aggregate_slabs<BFloat16>(const CudaGraph&, bool, SlabKernel, SlabArgs<BFloat16>,
-                                        void*, cudaStream_t);
+template void aggregate_slabs(const CudaGraph&, CudaPass, CudaPath, const GatherArgs<float>&,
+                              const CudaRemoved&, const CudaLaunch&);
+template void aggregate_slabs(const CudaGraph&, CudaPass, CudaPath, const GatherArgs<BFloat16>&,
+                              const CudaRemoved&, const CudaLaunch&);
 
 }  // namespace lacuna::cuda

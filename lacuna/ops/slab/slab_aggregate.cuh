@@ -2,16 +2,14 @@
 //
 // A block of threads keeps 32 bytes of columns of all nodes (or of a panel's) in shared memory and
 // sums every output row from there. Two kernels do it, for the two layouts of a plan:
-//   chunks   bf16 sums on tensor cores                   slab_tensor_sums.cu
-//   rows     f32 sums, and sums with edge values         slab_row_sums.cu
+//   slab_tensor   chunks: bf16 sums on tensor cores             slab_tensor_sums.cu
+//   slab_rows     rows: f32 sums, and sums with edge values     slab_row_sums.cu
 // slab_block.cuh has what a block does around its sums, slab_aggregate.cu shares the work out.
 #pragma once
 
 #include "lacuna/ops/aggregate/aggregate_gather.cuh"
 
 namespace lacuna::cuda {
-
-enum class SlabKernel : uint8_t { chunks, rows };
 
 // A strip is 32 bytes of columns, all nodes of them; a slab is what a panel holds of a strip.
 // Columns of a strip, and of each of its halves of 16 bytes.
@@ -69,10 +67,11 @@ bool slabs_fit(const SlabPlan& plan, const slab::Pass& pass, int64_t columns, in
 // Scratch memory of a pass.
 uint64_t slab_scratch_bytes(const SlabPlan& plan, const slab::Pass& pass, int strip_columns,
                             bool has_values);
-// args: everything but the pass, its layout, csr and sharing, which are filled in here.
+// The sums of `gather` by one of the two slab ways; `removed` is read as it is, no bits are needed.
 template <class Real>
-void aggregate_slabs(const CudaGraph& graph, bool forward, SlabKernel kernel, SlabArgs<Real> args,
-                     void* scratch, cudaStream_t stream);
+void aggregate_slabs(const CudaGraph& graph, CudaPass pass, CudaPath path,
+                     const GatherArgs<Real>& gather, const CudaRemoved& removed,
+                     const CudaLaunch& launch);
 
 // The kernels. blocks: all run at the same time.
 void launch_chunks(const SlabArgs<BFloat16>& args, int blocks, cudaStream_t stream);

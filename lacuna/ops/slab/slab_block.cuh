@@ -110,7 +110,7 @@ struct Share {
                      int(a.task_count),  Mode::write, round == rounds && tail > 0};
       if (MULTI) {
         seg.mode = panel == 0 ? Mode::store : panel + 1 == panels ? Mode::finish : Mode::add;
-        // Samples go through the panels in turned order: loads of slabs spread over time.
+        // Each sample starts at another panel, so that loads of slabs spread over time.
         if (seg.mode == Mode::add) {
           const int sample = seg.strip * kStripColumns<Real> / a.width;
           seg.panel = 1 + (panel - 1 + sample) % (panels - 2);

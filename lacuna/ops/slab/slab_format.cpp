@@ -1,4 +1,4 @@
-#include "lacuna/ops/slab/slab_format.h"
+#include "lacuna/ops/slab/slab_making.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,9 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/threads.h"
-#include "lacuna/ops/slab/slab_chunks.h"
-#include "lacuna/ops/slab/slab_format.h"
-#include "lacuna/ops/slab/slab_rows.h"
+#include "lacuna/ops/slab/slab_making.h"
 
 namespace lacuna {
 namespace {

@@ -45,7 +45,7 @@ struct HalfSum {
   float v[kHalfColumns<Real>];
 };
 // A line's sum with edge values where it is not finite: a removed neighbour's row is zero, but zero
-// times a value that is not finite is not nothing.
+// times an infinite value is NaN.
 template <class Real>
 __device__ __noinline__ HalfSum<Real> sum_kept(const SlabArgs<Real>& a, const uint32_t* bits,
                                                uint32_t panel, uint32_t type, uint32_t node,
@@ -237,7 +237,7 @@ struct RowWork {
     __stcs(reinterpret_cast<uint4*>(a.out + int64_t(row) * a.columns + at), result.raw);
   }
 
-  // Puts a row's sum to those of the panels before. True: it is complete, and to be written.
+  // Adds a row's sum to those of earlier panels. True: it is complete and can be written.
   __device__ __forceinline__ bool add_up(volatile const Card* card, uint32_t row,
                                          float (&sum)[kHalf]) const {
     const int mode = card->mode;

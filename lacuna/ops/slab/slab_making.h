@@ -1,5 +1,4 @@
-// The lines of a panel (slab_plan.h has the words), before a layout puts them into chunks, and
-// what both layouts do with their chunks; internal to SlabPlan::make.
+// The steps of making a SlabPlan, and its bytes as they lie (slab_plan.h has the words); internal.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 
 namespace lacuna {
 
+// ---- slab_lines.cpp: the lines of a panel, before a layout puts them into chunks
 // A slab: rows [begin, end) of x (forward) or of grad_out of a type (backward).
 struct SlabSource {
   bool forward;
@@ -62,5 +62,39 @@ struct SlabRun {
 // spread over time.
 std::vector<SlabRun> cut_into_tasks(const std::vector<uint32_t>& lengths, uint32_t length,
                                     uint32_t most);
+
+// ---- slab_chunks.cpp, slab_rows.cpp: one panel for each of the lists, in the layout of tensor
+// cores and in that of plain additions
+std::vector<SlabPanel> make_slab_chunks(const std::vector<SlabLines>& lines, uint32_t slab_rows,
+                                        int threads);
+std::vector<SlabPanel> make_slab_rows(const std::vector<SlabLines>& lines, uint32_t slab_rows,
+                                      int threads);
+
+// ---- slab_format.cpp: header, arrays, and the check of bytes from elsewhere
+inline constexpr char kSlabPlanMagic[8] = {'L', 'A', 'C', 'S', 'L', 'I', 'C', 'E'};
+inline constexpr uint64_t kSlabPlanAlignment = 64;
+
+struct SlabPlanHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t node_count, type_count;
+  uint32_t capacity;
+  uint64_t edge_count;
+  uint64_t byte_count;
+  char reserved[24];
+  slab::Pass forward, backward;
+};
+static_assert(sizeof(SlabPlanHeader) % 8 == 0);
+
+// An array of a pass: where its offset is kept, and its size in bytes by the counts of the pass.
+struct SlabPlanPart {
+  uint64_t* offset;
+  uint64_t size;
+};
+std::vector<SlabPlanPart> slab_plan_parts(slab::Pass& pass, uint32_t node_count);
+
+// The plan's size. Throws Error when the bytes are not a slab plan of this version, are cut short,
+// or refer outside of themselves: a kernel trusts a plan that passed.
+uint64_t check_slab_plan(std::span<const std::byte> bytes);
 
 }  // namespace lacuna

@@ -1,4 +1,4 @@
-#include "lacuna/ops/aggregate/aggregate_gradients.h"
+#include "lacuna/ops/aggregate/column_pass.h"
 
 #include <algorithm>
 #include <atomic>

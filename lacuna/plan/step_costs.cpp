@@ -1,6 +1,5 @@
 #include "lacuna/plan/step_costs.h"
 
-#include <lmdb.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -160,23 +159,13 @@ constexpr uint32_t kEntries = 20'000;
 
 // The values do not matter: only the tree is walked.
 void write_entries(const fs::path& folder) {
-  MDB_env* environment = nullptr;
-  check_lmdb(mdb_env_create(&environment), folder, "cannot be measured in");
-  const std::unique_ptr<MDB_env, LmdbClose> owner(environment);
-  mdb_env_set_mapsize(environment, size_t(64) << 20);
-  check_lmdb(mdb_env_open(environment, folder.c_str(), MDB_NOSYNC | MDB_NOLOCK, 0600), folder,
-             "cannot be measured in");
-  MDB_txn* transaction = nullptr;
-  MDB_dbi database = 0;
-  check_lmdb(mdb_txn_begin(environment, nullptr, 0, &transaction), folder, "cannot be measured in");
-  check_lmdb(mdb_dbi_open(transaction, nullptr, 0, &database), folder, "cannot be measured in");
+  LmdbWriter data(folder);
+  data.begin(kEntries, kEntries * mask_key(0).size());
   for (uint32_t i = 0; i < kEntries; ++i) {
-    std::string key = mask_key(i);
-    MDB_val name = {key.size(), key.data()}, value = name;
-    check_lmdb(mdb_put(transaction, database, &name, &value, MDB_APPEND), folder,
-               "cannot be measured in");
+    const std::string key = mask_key(i);
+    data.append(key, std::as_bytes(std::span(key)));
   }
-  check_lmdb(mdb_txn_commit(transaction), folder, "cannot be measured in");
+  data.commit();
 }
 
 double time_look_ups(const Bench& bench) {

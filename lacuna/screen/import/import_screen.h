@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lacuna/screen/import/features.h"
-#include "lacuna/screen/import/json.h"
+#include "lacuna/screen/import/json_lmdb.h"
 #include "lacuna/screen/import/metabolism.h"
 #include "lacuna/screen/import/network.h"
 #include "lacuna/screen/import/sample_table.h"

@@ -1,4 +1,4 @@
-#include "lacuna/screen/import/json.h"
+#include "lacuna/screen/import/json_lmdb.h"
 
 #include <fmt/ranges.h>
 

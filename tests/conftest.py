@@ -4,7 +4,7 @@ import os
 import random
 
 import pytest
-from program import succeed
+from program import new_screen
 from train_files import make_tables, train
 
 
@@ -12,8 +12,7 @@ from train_files import make_tables, train
 def folder(tmp_path_factory):
     """Holds a tiny screen, `screen`, and one from tables, `tables`; runs are made in it, too."""
     folder = tmp_path_factory.mktemp("train")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(folder / "screen")
     make_tables(folder, "tables")
     return folder
 

@@ -40,6 +40,28 @@ def fail(*arguments, code=1, **options):
     return lines[0]
 
 
+def has_torch():
+    """Whether the program was built with torch."""
+    return "needs torch, which this build has not" not in lacuna("--help").stdout
+
+
+def new_screen(screen, *options, size="tiny", seed=1):
+    """A synthetic screen with a split `random`; gives its path back."""
+    succeed("generate", "screen", screen, "--size", size, "--seed", seed, *options)
+    succeed("split", screen, "--name", "random", "--by", "random", "--seed", 1)
+    return screen
+
+
+def write_config(folder, model, train=""):
+    """A new screen in `folder`, and the config of a training on it."""
+    if not has_torch():
+        pytest.skip("a build without torch")
+    path = folder / "config.yaml"
+    path.write_text(f"screen: {new_screen(folder / 'screen')}\nmodel: {{name: hetero_gin, {model}}}\n"
+                    f"train: {{device: cpu{train}}}\n")
+    return path
+
+
 def edit_manifest(directory, change):
     """Changes the manifest of a screen or a store on purpose: without its checksum it opens, as not checked."""
     path = pathlib.Path(directory) / "manifest.json"

@@ -6,22 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from program import PROGRAM, ROOT, fail, lacuna, succeed
+from program import PROGRAM, ROOT, fail, has_torch, lacuna, succeed, write_config
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    if "needs torch, which this build has not" in lacuna("--help").stdout:
-        pytest.skip("a build without torch")
-    folder = tmp_path_factory.mktemp("step")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
-    path = folder / "config.yaml"
-    path.write_text(
-        f"screen: {folder / 'screen'}\nmodel: {{name: hetero_gin, width: 8, layers: 2, output: global}}\n"
-        "train: {device: cpu}\n"
-    )
-    return path
+    return write_config(tmp_path_factory.mktemp("step"), "width: 8, layers: 2, output: global")
 
 
 def test_every_batch_size_starts_from_the_same_weights(config, tmp_path):
@@ -66,7 +56,7 @@ def test_the_batch_is_the_configs_when_not_given(config):
 def test_all_forms_predict_the_same(tmp_path):
     if not importlib.util.find_spec("torch_geometric"):
         pytest.skip("no PyG")
-    if not PROGRAM.exists() or "needs torch, which this build has not" in lacuna("--help").stdout:
+    if not has_torch():
         pytest.skip("no build with torch")
     out = tmp_path / "step.json"
     command = [sys.executable, ROOT / "bench/step.py", "--lacuna", PROGRAM, "--size", "tiny", "--precision", "f32",

@@ -3,17 +3,14 @@
 import json
 
 import pytest
-from program import ROOT, succeed
+from program import ROOT, new_screen, succeed
 
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
-    path = tmp_path_factory.mktemp("configs") / "screen"
-    succeed("generate", "screen", path, "--size", "tiny", "--samples", 100, "--seed", 1)
-    succeed("split", path, "--name", "random", "--by", "random", "--seed", 1)
-    return path
+    return new_screen(tmp_path_factory.mktemp("configs") / "screen", "--samples", 100)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)

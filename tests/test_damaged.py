@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from program import accept_file, edit_manifest, fail, lacuna, succeed
+from program import accept_file, edit_manifest, fail, lacuna, new_screen, succeed
 
 SETTINGS = {"split": "random", "model.width": 8, "model.layers": 2, "train.epochs": 1, "train.batch": 8,
             "evaluate.baselines": "false", "evaluate.bootstrap": 0}  # fmt: skip
@@ -14,8 +14,7 @@ SETTINGS = {"split": "random", "model.width": 8, "model.layers": 2, "train.epoch
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("damaged")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--samples", 60, "--seed", 2)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(folder / "screen", "--samples", 60, seed=2)
     succeed("prepare", folder / "screen", "--rung", "disk:bf16", "--out", folder / "store")
     (folder / "empty.yaml").write_text("{}\n")
     succeed("train", folder / "empty.yaml", "--out", folder / "run", *words(folder / "screen"))

@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 import pytest
-from program import ROOT, fail, lacuna, succeed
+from program import ROOT, fail, has_torch, lacuna, succeed
 from run_files import make_run
 
 RUNGS = ["disk:u8", "disk:bits", "disk:bf16", "disk:positions", "ram:u8", "ram:bits", "worker", "device", "kernel"]
@@ -126,10 +126,6 @@ def test_a_python_without_packages_is_named(screen, tmp_path):
 
 # ---- training
 SMALL_MODEL = ["--train", "--steps", "2", "--set", "model.width=8", "--set", "model.layers=2", "--set", "train.device=cpu"]
-
-
-def has_torch():
-    return "needs torch, which this build has not" not in lacuna("--help").stdout
 
 
 def test_every_rung_trains_to_the_same_predictions(screen, tmp_path):

@@ -9,7 +9,7 @@ import signal
 import numpy
 import pytest
 
-from program import BUILD, Started, fail, succeed
+from program import BUILD, Started, fail, new_screen, succeed
 
 pytestmark = pytest.mark.skipif(not (BUILD / "liblacuna_torch.so").exists(), reason="a build without torch")
 CONFIG = """
@@ -26,8 +26,7 @@ MLP = "{name: mlp, width: 8}"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("predict")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 5)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(folder / "screen", seed=5)
     return folder
 
 

@@ -4,7 +4,7 @@ import html
 import json
 
 import pytest
-from program import fail, lacuna, succeed
+from program import fail, lacuna, new_screen, succeed, write_config
 
 PARTS = ["load", "copy", "masks", "aggregation", "mlp", "merge", "heads", "other", "backward", "optimiser",
          "communication", "logging", "idle"]  # fmt: skip
@@ -12,17 +12,7 @@ PARTS = ["load", "copy", "masks", "aggregation", "mlp", "merge", "heads", "other
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    if "needs torch, which this build has not" in lacuna("--help").stdout:
-        pytest.skip("a build without torch")
-    folder = tmp_path_factory.mktemp("profile")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 1)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
-    path = folder / "config.yaml"
-    path.write_text(
-        f"screen: {folder / 'screen'}\nmodel: {{name: hetero_gin, width: 16, layers: 2}}\n"
-        "train: {batch: 16, log_every: 4, device: cpu}\n"
-    )
-    return path
+    return write_config(tmp_path_factory.mktemp("profile"), "width: 16, layers: 2", ", batch: 16, log_every: 4")
 
 
 @pytest.mark.parametrize("merge", ["sum", "pairwise"])
@@ -68,8 +58,7 @@ def test_the_report_says_in_what_a_profile_is_not_the_runs(config, tmp_path):
     assert "cores of" in own and "Measured" not in own and "does not say" not in own
     other = shown("--set", "train.batch=8", "--set", "train.lr=1e-4")
     assert "other settings than this run's: train.batch 8 (this run: 16), train.lr 1e-4 (this run: 1e-3)." in other
-    succeed("generate", "screen", tmp_path / "other", "--size", "tiny", "--seed", 2)
-    succeed("split", tmp_path / "other", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(tmp_path / "other", seed=2)
     assert f"another screen than this run's: {tmp_path / 'other'}, whose edges" in shown("--set", f"screen={tmp_path / 'other'}")
 
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from checkpoint_files import tensors
-from program import lacuna, succeed
+from program import lacuna, new_screen, succeed
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
@@ -22,8 +22,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rungs")
-    succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", 2)
-    succeed("split", folder / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(folder / "screen", seed=2)
     for rung in DISK:
         succeed("prepare", folder / "screen", "--rung", rung, "--out", store(folder, rung))
     (folder / "empty.yaml").write_text("{}\n")

@@ -4,17 +4,14 @@ import json
 
 import numpy
 import pytest
-from program import succeed
+from program import new_screen, succeed
 
 DTYPES = {"u8": "u1", "u16": "<u2", "u32": "<u4", "u64": "<u8", "i32": "<i4", "i64": "<i8", "f32": "<f4", "f64": "<f8"}
 
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
-    path = tmp_path_factory.mktemp("numpy") / "screen"
-    succeed("generate", "screen", path, "--size", "small", "--samples", 5000, "--seed", 3)
-    succeed("split", path, "--name", "random", "--by", "random", "--seed", 1)
-    return path
+    return new_screen(tmp_path_factory.mktemp("numpy") / "screen", "--samples", 5000, size="small", seed=3)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from program import BUILD, Started, succeed
+from program import BUILD, Started, new_screen
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,7 @@ evaluate: {{baselines: false, bootstrap: 0}}
 def test_curves_of_an_interrupted_run(tmp_path):
     """`lacuna train --tensorboard`, stopped, resumed and stopped again, shows what metrics.jsonl says. The run is so long
     that no signal comes too late."""
-    succeed("generate", "screen", tmp_path / "screen", "--size", "tiny", "--seed", 5)
-    succeed("split", tmp_path / "screen", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(tmp_path / "screen", seed=5)
     (tmp_path / "c.yaml").write_text(CONFIG.format(screen=tmp_path / "screen"))
     run = tmp_path / "run"
 

@@ -6,13 +6,12 @@ import signal
 
 import numpy as np
 import pytest
-from program import Started, lacuna, succeed
+from program import Started, lacuna, new_screen, succeed
 from train_files import assert_same_bits, change_labels, error, lines, make_tables, status, train, words
 
 
 def test_only_genes_and_graph_bind_a_checkpoint(folder, reference):
-    succeed("generate", "screen", folder / "other-graph", "--size", "tiny", "--seed", 7)
-    succeed("split", folder / "other-graph", "--name", "random", "--by", "random", "--seed", 1)
+    new_screen(folder / "other-graph", seed=7)
     other = ["--out", folder / "elsewhere"]
     message = error(1, "evaluate", reference, "--screen", folder / "other-graph", *other)
     assert "edges gene.physical.gene" in message and "genes," not in message

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from program import new_screen
-from train_files import make_tables, train
+from train_files import make_tables, train_all
 
 
 @pytest.fixture(scope="session")
@@ -18,15 +18,20 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def reference(folder):
-    """A small run that was never interrupted."""
-    return train(folder, folder / "reference", tensorboard=True)
+def references(folder):
+    return train_all(folder, reference=dict(tensorboard=True), long=dict(tensorboard=True, train__epochs=16))
 
 
 @pytest.fixture(scope="session")
-def long_reference(folder):
+def reference(references):
+    """A small run that was never interrupted."""
+    return references[0]
+
+
+@pytest.fixture(scope="session")
+def long_reference(references):
     """Never interrupted; long enough that one like it can be stopped on the way, even on a slow machine."""
-    return train(folder, folder / "long", tensorboard=True, train__epochs=16)
+    return references[1]
 
 
 @pytest.fixture

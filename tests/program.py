@@ -1,5 +1,6 @@
 """Runs the program that was built: LACUNA_PROGRAM, or build/lacuna of this checkout."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -28,6 +29,12 @@ def succeed(*arguments, **options):
     done = lacuna(*arguments, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def together(calls, run=succeed):
+    """The results of several calls, lists of arguments; as many run at once as there are cores."""
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(lambda arguments: run(*arguments), calls))
 
 
 def fail(*arguments, code=1, **options):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from program import PROGRAM, ROOT, fail, has_torch, lacuna, succeed, write_config
+from program import PROGRAM, ROOT, fail, has_torch, succeed, write_config
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import html
 import json
 
 import pytest
-from program import fail, lacuna, new_screen, succeed, write_config
+from program import fail, new_screen, succeed, write_config
 
 PARTS = ["load", "copy", "masks", "aggregation", "mlp", "merge", "heads", "other", "backward", "optimiser",
          "communication", "logging", "idle"]  # fmt: skip

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from checkpoint_files import tensors
-from program import lacuna, new_screen, succeed
+from program import lacuna, new_screen, succeed, together
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
@@ -40,9 +40,11 @@ def words(folder, rung, **settings):
     return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
-def train(folder, rung, name, **settings):
-    succeed("train", folder / "empty.yaml", "--out", folder / name, *words(folder, rung, **settings))
-    return folder / name
+def train(folder, **runs):
+    """What came of each run, {name: (rung, settings)}."""
+    together([("train", folder / "empty.yaml", "--out", folder / name, *words(folder, rung, **settings))
+                 for name, (rung, settings) in runs.items()])
+    return [outcome(folder / name) for name in runs]
 
 
 def outcome(run):
@@ -54,13 +56,13 @@ def outcome(run):
 
 
 @pytest.fixture(scope="module")
-def on_kernel(folder):
-    return outcome(train(folder, "kernel", "run-kernel"))
+def outcomes(folder):
+    return dict(zip(RUNGS, train(folder, **{"run-" + rung.replace(":", "-"): (rung, {}) for rung in RUNGS})))
 
 
 @pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung != "kernel"])
-def test_every_rung_trains_to_the_same_bits(folder, on_kernel, rung):
-    weights, losses, validation = outcome(train(folder, rung, "run-" + rung.replace(":", "-")))
+def test_every_rung_trains_to_the_same_bits(outcomes, rung):
+    (weights, losses, validation), on_kernel = outcomes[rung], outcomes["kernel"]
     assert losses == on_kernel[1] and len(losses) > 20
     assert validation == on_kernel[2]
     assert weights.keys() == on_kernel[0].keys()
@@ -75,9 +77,9 @@ ONE_LAYER = {"model.layers": 1, "model.savings": "false"}
 @pytest.mark.parametrize("setting", [{"model.norm": "batch_graph"}, {"model.savings": "false"}, {"model.metabolism": "true"},
                                      ONE_LAYER])  # fmt: skip
 def test_also_where_the_wild_type_is_computed_apart(folder, setting):
-    runs = [train(folder, rung, f"apart-{rung}-{'-'.join(setting)}", **{"train.epochs": 1, **setting})
-            for rung in ("kernel", "worker", "device")]
-    losses = [outcome(run)[1] for run in runs]
+    runs = train(folder, **{f"apart-{rung}-{'-'.join(setting)}": (rung, {"train.epochs": 1, **setting})
+                            for rung in ("kernel", "worker", "device")})
+    losses = [run[1] for run in runs]
     assert losses[0] == losses[1] == losses[2]
 
 
@@ -101,21 +103,23 @@ def test_the_masks_of_a_store_are_what_the_model_reads(folder, setting):
             data[place + 16 : place + 24] = xxhash.xxh3_64_intdigest(record).to_bytes(8, "little")
     (changed / "data.mdb").write_bytes(data)
     setting = {"train.epochs": 1, **setting}
-    right, wrong = (train(folder, "disk:bf16", f"read-{len(setting)}-{path.name}", store=path, **setting)
-                    for path in (store(folder, "disk:bf16"), changed))
-    assert outcome(right)[1] != outcome(wrong)[1]
+    right, wrong = train(folder, **{f"read-{len(setting)}-{path.name}": ("disk:bf16", {"store": path, **setting})
+                                    for path in (store(folder, "disk:bf16"), changed)})
+    assert right[1] != wrong[1]
 
 
 def test_masks_of_a_shuffled_graph_are_its_own(folder):
-    runs = [train(folder, rung, f"shuffled-{rung}", graph="shuffled", **{"train.epochs": 1}) for rung in ("kernel", "worker")]
-    assert outcome(runs[0])[1] == outcome(runs[1])[1]
+    settings = {"graph": "shuffled", "train.epochs": 1}
+    runs = train(folder, **{f"shuffled-{rung}": (rung, settings) for rung in ("kernel", "worker")})
+    assert runs[0][1] == runs[1][1]
     result = lacuna("train", folder / "empty.yaml", "--out", folder / "refused",
                     *words(folder, "disk:u8", graph="shuffled"))
     assert result.returncode == 1 and "other edges" in result.stderr and "worker" in result.stderr
 
 
 def test_a_run_is_used_without_its_store(folder):
-    run = train(folder, "disk:u8", "moved", **{"train.epochs": 1})
+    run = folder / "moved"
+    train(folder, moved=("disk:u8", {"train.epochs": 1}))
     before = (run / "evaluation.json").read_text()
     os.rename(store(folder, "disk:u8"), folder / "away")
     try:
@@ -147,14 +151,14 @@ def test_a_model_that_reads_no_masks_gets_none(folder, model):
     settings = [word for key, value in SETTINGS.items() if key not in ("model.layers", "model.dropout")
                 for word in ("--set", f"{key}={value}")]
     settings += ["--set", f"model.name={model}", "--set", f"screen={folder / 'screen'}", "--set", "train.epochs=1"]
-    outcomes = []
-    for rung in ("kernel", "worker", "disk:u8", "device"):
-        out = folder / f"{model}-{rung.replace(':', '-')}"
-        result = lacuna("train", folder / "empty.yaml", "--out", out, "--set", f"rung={rung}", *settings)
+    outs = {rung: folder / f"{model}-{rung.replace(':', '-')}" for rung in ("kernel", "worker", "disk:u8", "device")}
+    results = together([("train", folder / "empty.yaml", "--out", out, "--set", f"rung={rung}", *settings)
+                        for rung, out in outs.items()], lacuna)
+    for rung, result in zip(outs, results):
         assert result.returncode == 0, result.stderr
         said = f"rung {rung} is not used: model {model} reads no masks" in result.stderr
         assert said == (rung != "kernel")
-        outcomes.append(outcome(out)[1:])
+    outcomes = [outcome(out)[1:] for out in outs.values()]
     assert all(one == outcomes[0] for one in outcomes)
 
 

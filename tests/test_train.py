@@ -7,8 +7,8 @@ import shutil
 
 import numpy as np
 import pytest
-from program import lacuna, succeed
-from train_files import assert_same_bits, error, lines, setting, status, train, weights, words
+from program import lacuna, succeed, together
+from train_files import assert_same_bits, error, lines, setting, status, train, train_all, weights, words
 
 
 def test_a_run_is_complete(folder, reference):
@@ -43,9 +43,10 @@ def test_epoch_loss_is_the_mean_of_its_steps(reference):
 
 
 def test_the_config_of_a_run_repeats_it(folder, reference):
-    succeed("train", reference / "config.yaml", "--out", folder / "again")
+    other = ["--set", "train.seed=2", "--set", "train.epochs=1"]
+    together([("train", reference / "config.yaml", "--out", folder / "again"),
+              ("train", reference / "config.yaml", *other, "--out", folder / "seed")])
     assert_same_bits(folder / "again", reference)
-    succeed("train", reference / "config.yaml", "--set", "train.seed=2", "--set", "train.epochs=1", "--out", folder / "seed")
     assert not np.array_equal(weights(folder / "seed")["table"], weights(reference)["table"])
 
 
@@ -142,20 +143,20 @@ def test_a_loss_that_is_not_finite(folder):
 def test_batches_add_up(folder):
     """Two batches of 4 a step, or one of 8; the last step of an epoch is smaller. Without dropout."""
     changes = dict(model__dropout=0, train__epochs=1, split="random")
-    one = train(folder, folder / "one", train__batch=11, **changes)
-    two = train(folder, folder / "two", train__batch=4, train__accumulate=3, **changes)
-    large = train(folder, folder / "large", train__batch=12, **changes)
+    one, two, large = train_all(
+        folder, one=dict(train__batch=11, **changes), two=dict(train__batch=4, train__accumulate=3, **changes),
+        large=dict(train__batch=12, **changes))
     distance = lambda a, b: np.sqrt(sum(np.sum((weights(a)[key] - weights(b)[key]) ** 2.0) for key in weights(a)))
     assert len(lines(two, "step")) == len(lines(large, "step")) == 14
     assert distance(two, large) < 0.02 * distance(one, large)
 
 
-@pytest.mark.parametrize("loss", ["logcosh", "huber"])
-def test_losses(folder, loss):
-    run = train(folder, folder / loss, train__loss=loss, train__epochs=2, train__precision="bf16")
-    first, last = lines(run, "epoch")
-    assert last["train_loss"] < first["train_loss"] < 1  # of standardised labels
-    assert all(value.dtype == np.float32 for value in weights(run).values())
+def test_losses(folder):
+    losses = ("logcosh", "huber")
+    for run in train_all(folder, **{loss: dict(train__loss=loss, train__epochs=2, train__precision="bf16") for loss in losses}):
+        first, last = lines(run, "epoch")
+        assert last["train_loss"] < first["train_loss"] < 1, run  # of standardised labels
+        assert all(value.dtype == np.float32 for value in weights(run).values()), run
 
 
 def test_patience(folder):

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from program import lacuna, succeed
-from train_files import (assert_same_bits, assert_same_story, change_labels, error, lines, make_tables, train, words)
+from train_files import assert_same_bits, assert_same_story, change_labels, error, lines, make_tables, train, train_all, words
 
 
 def test_a_label_that_is_infinite_is_found_before_training(folder):
@@ -23,7 +23,9 @@ def split(folder):
 
 
 def test_several_labels_with_missing_values(folder, split):
-    run = train(folder, folder / "both", screen="tables", split=split, train__epochs=2, evaluate__baselines="true")
+    call = dict(screen="tables", split=split)
+    run, one = train_all(folder, both=dict(train__epochs=2, evaluate__baselines="true", **call),
+                         second=dict(labels="[second]", train__epochs=1, **call))
     validation = lines(run, "epoch")[-1]["validation"]
     assert validation["first"]["count"] == 20 and validation["second"]["count"] < 20
     measured = np.load(run / "predictions" / "test.measured.npy")
@@ -35,15 +37,13 @@ def test_several_labels_with_missing_values(folder, split):
     assert model["model"]["count"] == kept.sum()
     assert model["model"]["mse"] == pytest.approx(np.mean((predicted - measured)[kept, 1] ** 2.0), rel=1e-4)
     assert {"mean", "gene", "ridge", "mlp"} <= set(model["baselines"])
-    one = train(folder, folder / "second", screen="tables", split=split, labels="[second]", train__epochs=1)
     assert np.load(one / "predictions" / "test.measured.npy").shape == (20, 1)
 
 
 def test_weights_of_samples(folder, split):
-    plain = train(folder, folder / "plain", screen="tables", split=split, train__epochs=1)
-    weighted = train(folder, folder / "weighted", screen="tables", split=split, train__epochs=1, train__weight_column="weight")
-    assert lines(plain, "step")[0]["loss"] != lines(weighted, "step")[0]["loss"]
     call = dict(screen="tables", split=split, train__epochs=1)
+    plain, weighted = train_all(folder, plain=call, weighted=dict(train__weight_column="weight", **call))
+    assert lines(plain, "step")[0]["loss"] != lines(weighted, "step")[0]["loss"]
     assert "weight -1 in column 'signed'" in error(1, *words(folder, folder / "no", train__weight_column="signed", **call))
     assert "nothere" in error(1, *words(folder, folder / "no2", train__weight_column="nothere", **call))
     assert "has categories" in error(1, *words(folder, folder / "no3", train__weight_column="screen", **call))
@@ -54,10 +54,9 @@ def test_weights_may_be_any_numbers_and_only_those_of_training_count(folder, spl
         for row in rows:
             row["weight"] = 16777217 if row["part"] == "train" else ""  # f64: f32 would lose the last digit
 
-    call = dict(split=make_tables(folder, "double", change), train__epochs=1)
+    call = dict(screen="double", split=make_tables(folder, "double", change), train__epochs=1)
     assert np.load(folder / "double" / "samples" / "weight.npy").dtype == np.float64
-    plain = train(folder, folder / "unweighted", screen="double", **call)
-    weighted = train(folder, folder / "double-run", screen="double", train__weight_column="weight", **call)
+    plain, weighted = train_all(folder, unweighted=call, double_run=dict(train__weight_column="weight", **call))
     for a, b in zip(lines(plain, "step"), lines(weighted, "step")):  # all weigh the same
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-3)
 
@@ -68,11 +67,9 @@ def test_a_label_named_twice_is_refused(folder, split):
 
 
 def test_the_mlp_baseline_does_not_depend_on_the_models_settings(folder):
-    def scores(name, **changes):
-        run = train(folder, folder / name, train__epochs=1, evaluate__baselines="true", **changes)
-        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["gene_interaction"]
-
-    one, other = scores("mlp-one"), scores("mlp-other", train__weight_decay=0.9, train__clip=1e-3)
+    call = dict(train__epochs=1, evaluate__baselines="true")
+    runs = train_all(folder, mlp_one=call, mlp_other=dict(train__weight_decay=0.9, train__clip=1e-3, **call))
+    one, other = (json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["gene_interaction"] for run in runs)
     assert one["baselines"]["mlp"] == other["baselines"]["mlp"] and one["model"] != other["model"]
 
 
@@ -83,8 +80,8 @@ def test_test_labels_do_not_reach_the_training(folder, split):
                 row["first"] = 1000.0
 
     make_tables(folder, "changed", change)
-    runs = [train(folder, folder / f"leak-{screen}", screen=screen, split=split, train__epochs=2)
-            for screen in ("tables", "changed")]
+    runs = train_all(folder, **{f"leak-{screen}": dict(screen=screen, split=split, train__epochs=2)
+                                for screen in ("tables", "changed")})
     assert_same_bits(*runs)
     assert_same_story(*runs)
 
@@ -128,11 +125,9 @@ def test_labels_that_cannot_be_judged_take_no_part(folder):
 
 def test_the_mlp_keeps_its_last_weights_where_nothing_is_measured(folder):
     """As without a validation part."""
-    def scores(name, change):
-        run = train(folder, folder / f"{name}-run", **tables(folder, name, change), labels="[first]", train__epochs=1,
-                    evaluate__parts="[test]", evaluate__baselines="true")
-        return json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["first"]["baselines"]["mlp"]
-
-    missing = scores("mlp-missing", lambda row: row.update(first=""))
-    without = scores("mlp-without", lambda row: row.update(first="", part="test"))
-    assert missing == without
+    call = dict(labels="[first]", train__epochs=1, evaluate__parts="[test]", evaluate__baselines="true")
+    missing = tables(folder, "mlp-missing", lambda row: row.update(first=""))
+    without = tables(folder, "mlp-without", lambda row: row.update(first="", part="test"))
+    runs = train_all(folder, mlp_missing_run={**call, **missing}, mlp_without_run={**call, **without})
+    one, other = (json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["first"] for run in runs)
+    assert one["baselines"]["mlp"] == other["baselines"]["mlp"]

@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 from checkpoint_files import tensors
-from program import accept_file, lacuna, succeed
+from program import accept_file, lacuna, succeed, together
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: a second thread only waits
 
@@ -70,6 +70,12 @@ def words(folder, out, screen="screen", tensorboard=False, **changes):
 def train(folder, out, **changes):
     succeed(*words(folder, out, **changes))
     return out
+
+
+def train_all(folder, **runs):
+    """Several runs at once, {name: changes}."""
+    together([words(folder, folder / name, **changes) for name, changes in runs.items()])
+    return [folder / name for name in runs]
 
 
 def error(code, *arguments):

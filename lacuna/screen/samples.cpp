@@ -65,17 +65,13 @@ void check_column(const Column& column, uint64_t sample_count) {
 }
 
 void check_codes(const Column& column) {
-  const uint32_t unknown = unknown_code(column.values.dtype());
   for (uint64_t s = 0; s < column.values.size(); ++s) {
     const auto code = column.code(s);
     if (code && *code >= column.categories.size())
       throw Error("sample {} has code {} in column '{}', which has {} categories ({} = unknown)", s,
-                  *code, column.name, column.categories.size(), unknown);
+                  *code, column.name, column.categories.size(),
+                  unknown_code(column.values.dtype()));
   }
-}
-
-void hash_words(Hasher& hasher, const std::vector<uint32_t>& words) {
-  hasher.add(std::as_bytes(std::span(words)));
 }
 
 // Lengths first, then the genes: [1] [2 3] and [1 2] [3] differ.
@@ -87,8 +83,8 @@ uint64_t hash_block(const RemovedReader& reader, uint64_t begin, uint64_t end) {
     genes.insert(genes.end(), of_sample.begin(), of_sample.end());
   }
   Hasher hasher;
-  hash_words(hasher, counts);
-  hash_words(hasher, genes);
+  hasher.add(std::as_bytes(std::span(counts)));
+  hasher.add(std::as_bytes(std::span(genes)));
   return hasher.value();
 }
 

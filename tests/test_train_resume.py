@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from program import Started, lacuna, succeed
+from program import Started, lacuna, succeed, together
 from train_files import assert_same_bits, assert_same_story, error, lines, status, train, words
 
 
@@ -35,19 +35,18 @@ def test_one_command_starts_a_run_and_goes_on(folder, long_reference):
     assert done.returncode == 0 and "nothing to resume" in done.stderr
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
+def kill_many_times(folder, accumulate, chance):
     changes = dict(train__accumulate=accumulate, train__epochs=8, train__checkpoint_minutes=0.0003, train__batch=6)
     whole = train(folder, folder / f"whole-{accumulate}", **changes)
     steps = lines(whole, "step")[-1]["step"]
     out = folder / f"killed-{accumulate}"
     arguments = words(folder, out, **changes)
     kills = 0
-    for target in sorted(random.sample(range(1, steps * 3 // 4), 7)):
+    for target in sorted(chance.sample(range(1, steps * 3 // 4), 7)):
         started = Started(*arguments)
         alive = started.wait_for(lambda: any(line["step"] >= target for line in lines(out)[-1:]))
         assert alive
-        time.sleep(random.uniform(0, 0.02))
+        time.sleep(chance.uniform(0, 0.02))
         kills += started.end(signal.SIGKILL) == -signal.SIGKILL
         arguments = ["train", "--resume", "--out", out]
     assert kills >= 5, "the training is too short to be killed"
@@ -55,6 +54,10 @@ def test_killed_many_times_it_ends_in_the_same_bits(folder, seed, accumulate):
     assert status(out) == "finished"
     assert_same_bits(out, whole)
     assert_same_story(out, whole)
+
+
+def test_killed_many_times_it_ends_in_the_same_bits(folder, seed):
+    together([(folder, accumulate, random.Random(seed + accumulate)) for accumulate in (1, 3)], kill_many_times)
 
 
 def test_killed_before_its_first_checkpoint_it_starts_again(folder, long_reference):

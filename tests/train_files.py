@@ -59,7 +59,8 @@ def make_tables(folder, name, change=None):
 def words(folder, out, screen="screen", tensorboard=False, **changes):
     """The command that starts a run. Keys of `changes` have __ for the dot."""
     config = folder / "empty.yaml"
-    config.write_text("{}\n")
+    if not config.exists():  # another call may be reading it
+        config.write_text("{}\n")
     settings = {**TINY, "screen": folder / screen, **{key.replace("__", "."): value for key, value in changes.items()}}
     result = ["train", config, "--out", out]
     for key, value in settings.items():

@@ -24,7 +24,7 @@ class RunLines : public TrainLines {
  public:
   void begin(const std::string& /*what*/) override {}
   void epoch(const TrainProgress& /*progress*/, double /*train_loss*/,
-             const std::vector<Metrics>& /*validation*/) override {}
+             const ValidationScores& /*validation*/) override {}
   void say(const std::string& line) { TrainLines::begin(line); }
 };
 

@@ -19,7 +19,8 @@ void run(const EvaluateCall& call) {
   const Run evaluated = Run::open(call.run);
   const std::string status = evaluated.info().value("status", "");
   try {
-    const Evaluation evaluation = evaluate_run(evaluated, request, lines);
+    const Evaluation evaluation = evaluate_run(
+        evaluated, request, [&](const std::string& words) { lines.note(words); }, lines.progress());
     fmt::print(
         "checkpoint {}{}\n", evaluation.checkpoint,
         status == "finished" ? "" : fmt::format(" of a run that has not ended ({})", status));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "lacuna/core/text/printable.h"
 
@@ -49,8 +50,9 @@ void TrainLines::begin(const std::string& what) { print(what); }
 void TrainLines::step(const TrainProgress& p) {
   const double share =
       double(p.epoch) + double(p.sample) / double(std::max<uint64_t>(p.samples, 1));
-  const std::string line = fmt::format("epoch {:.2f}/{}  loss {}  validation Pearson {}{}", share,
-                                       p.epochs, number(p.loss), number(p.best_pearson), speed(p));
+  const std::string line =
+      fmt::format("epoch {:.2f}/{}  loss {}  validation {} {}{}", share, p.epochs, number(p.loss),
+                  p.scores.at(0).title, number(p.best), speed(p));
   if (!is_terminal_) {
     if (Clock::now() - printed_ > kLineEvery) print(line);
     return;
@@ -61,12 +63,17 @@ void TrainLines::step(const TrainProgress& p) {
 }
 
 void TrainLines::epoch(const TrainProgress& p, double train_loss,
-                       const std::vector<Metrics>& validation) {
+                       const ValidationScores& validation) {
   std::string line =
       fmt::format("epoch {:>3}/{}  loss {}", p.epoch + 1, p.epochs, number(train_loss));
-  for (const Metrics& metrics : validation)
-    line +=
-        fmt::format("  validation Pearson {}  MSE {:.4g}", number(metrics.pearson), metrics.mse);
+  for (const Json& part : validation.parts) {
+    const char* before = "  validation ";
+    for (const Score& score : p.scores) {
+      const double value = part.at(score.name);
+      line += fmt::format("{}{} {}", std::exchange(before, "  "), score.title,
+                          score.higher_is_better ? number(value) : fmt::format("{:.4g}", value));
+    }
+  }
   print(line + speed(p));
 }
 

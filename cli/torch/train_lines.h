@@ -19,7 +19,7 @@ class TrainLines : public TrainListener {
   void begin(const std::string& what) override;
   void step(const TrainProgress& progress) override;
   void epoch(const TrainProgress& progress, double train_loss,
-             const std::vector<Metrics>& validation) override;
+             const ValidationScores& validation) override;
   Progress& progress() override { return progress_; }
 
   void clear_line();  // before something else is printed

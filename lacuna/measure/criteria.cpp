@@ -12,12 +12,13 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/ladder/rung_source.h"
+#include "lacuna/load/loader.h"
 #include "lacuna/measure/measure_rungs.h"
-#include "lacuna/measure/predict_in_f64.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/run/run.h"
 #include "lacuna/screen/split.h"
 #include "lacuna/store/safetensors.h"
+#include "lacuna/train/batch_feed.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/trainer.h"
 
@@ -66,13 +67,14 @@ class RunListener : public TrainListener {
     is_shown_ = true;
     progress_.advance(now.epoch * now.samples + now.sample);
   }
-  void epoch(const TrainProgress& now, double, const std::vector<Metrics>& validation) override {
+  void epoch(const TrainProgress& now, double, const ValidationScores& validation) override {
     if (is_shown_) progress_.end();
     is_shown_ = false;
     steps = now.step;
     trained += now.sample;
     validated = 0;
-    for (const Metrics& one : validation) validated = std::max(validated, one.count);
+    for (const Json& label : validation.parts)
+      validated = std::max(validated, label.at("count").get<uint64_t>());
   }
 
   uint64_t steps = 0, trained = 0, validated = 0;
@@ -82,6 +84,34 @@ class RunListener : public TrainListener {
   Progress& progress_;
   bool is_shown_ = false;
 };
+
+// Standardised predictions [S, L] of samples of the config's screen, in their order, everything
+// computed in f64: an f32 would hide the last bits. checkpoint: whose weights (f32, widened) are
+// taken.
+std::vector<double> predict_in_f64(const Config& config, const fs::path& checkpoint,
+                                   std::vector<uint32_t> samples, const Note& note) {
+  Config in_f32 = config;
+  in_f32.train.precision = "f32";  // else the model would compute in bf16, whatever its weights
+  Session session = open_session(in_f32, note);
+  load_weights(read_checkpoint(checkpoint), checkpoint, *session.model);
+  session.model->to(at::kDouble);
+  session.model->eval();
+  const at::NoGradGuard guard;
+  const auto batch = uint64_t(session.config.train.batch);
+  const RungSource source(session.screen, session.masks, batch, {.selection = std::move(samples)});
+  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false}, .threads = 0});
+  std::vector<double> predicted;
+  while (const auto next = loader.next()) {
+    ModelInput input = make_input(next->samples().removed(), next->samples().ptr());
+    input.masks = mask_tensor(*next, session.masks);
+    const at::Tensor out = session.model->forward(to_device(input, session.device()))
+                               .to(at::kCPU, at::kDouble)
+                               .contiguous();  // [B, L]
+    predicted.insert(predicted.end(), out.const_data_ptr<double>(),
+                     out.const_data_ptr<double>() + out.numel());
+  }
+  return predicted;
+}
 
 class Criteria {
  public:

@@ -9,32 +9,34 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/ladder/rung_source.h"
 #include "lacuna/measure/peak_memory.h"
+#include "lacuna/train/loop.h"
 #include "lacuna/train/predictor.h"
-#include "lacuna/train/training_steps.h"
+#include "lacuna/train/screen_task.h"
 
 namespace lacuna {
 namespace {
 
-void time_steps(TrainingSteps& run, uint64_t steps, at::Device device, std::vector<double>& ms) {
+void time_steps(Loop& loop, uint64_t steps, at::Device device, std::vector<double>& ms) {
   if (device.is_cuda()) {
-    ms.push_back(run.time(steps) / double(steps));
+    ms.push_back(loop.time(steps) / double(steps));
     return;
   }
-  for (uint64_t i = 0; i < steps; ++i) ms.push_back(run.time(1));
+  for (uint64_t i = 0; i < steps; ++i) ms.push_back(loop.time(1));
 }
 
 // Adds what one visit of a rung shows.
 void visit(const Config& config, const RungTrainingSettings& settings, const Note& note,
            RungTraining& result) {
   const PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
-  Session session = open_session(config, note);
+  ScreenTask task(open_session(config, note));
+  Session& session = task.session();
   check_reads_masks(session);
   const at::Device device = session.device();
   result.parameters = uint64_t(session.model->parameter_count());
   {
-    TrainingSteps run(session, /*may_record=*/true);
-    run.run(warm_steps(device));
-    time_steps(run, settings.steps, device, result.ms);
+    Loop loop(task);
+    loop.run(warm_steps(device));
+    time_steps(loop, settings.steps, device, result.ms);
   }
   uint64_t& peak = device.is_cuda() ? result.device_bytes : result.host_bytes;
   peak = std::max(peak, memory.bytes());

@@ -9,10 +9,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/measure/peak_memory.h"
 #include "lacuna/train/checkpoint.h"
-#include "lacuna/train/optimiser.h"
-#include "lacuna/train/session.h"
-#include "lacuna/train/step.h"
-#include "lacuna/train/training_feed.h"
+#include "lacuna/train/loop.h"
+#include "lacuna/train/screen_task.h"
 
 namespace lacuna {
 namespace {
@@ -31,7 +29,7 @@ DeviceBatch first_samples(const Session& session, uint64_t count) {
   chosen.resize(count);
   const RungSource source(session.screen, session.masks, count, {.selection = std::move(chosen)});
   Loader loader(source, {.order = {.global_batch = count}, .threads = 0});
-  FeedOptions options = training_feed(session);
+  FeedOptions options = feed_options(session);
   options.batch = int64_t(count);
   options.weights.reset();
   BatchFeed feed(loader, session.labels, options);
@@ -39,6 +37,23 @@ DeviceBatch first_samples(const Session& session, uint64_t count) {
   batch.labels.sum().item<float>();  // waits: the feed's buffers end here
   return batch;
 }
+
+// The same batch again and again.
+class OneBatch : public Feed {
+ public:
+  explicit OneBatch(DeviceBatch batch) : batch_(std::move(batch)) {
+    state_.samples = state_.global_batch = uint64_t(batch_.size());
+    state_.position = 1;
+  }
+  const Batch* next() override { return &batch_; }
+  const LoaderState& state() const override { return state_; }
+  void seek(const LoaderState&) override {}
+  std::vector<uint64_t> samples(uint64_t, uint64_t) const override { return batch_.samples; }
+
+ private:
+  DeviceBatch batch_;
+  LoaderState state_;
+};
 
 std::vector<float> to_vector(const at::Tensor& tensor) {
   const at::Tensor host = tensor.detach().cpu().to(at::kFloat).contiguous();
@@ -61,23 +76,21 @@ void describe(const Session& session, const DeviceBatch& batch, StepMeasurement&
 }
 
 // memory: made before the session.
-void measure(Session& session, const StepCounts& counts, PeakMemory& memory,
+void measure(ScreenTask& task, const StepCounts& counts, PeakMemory& memory,
              StepMeasurement& result) {
   memory.restart();
-  session.config.train.batch = int64_t(result.batch);
-  const DeviceBatch batch = first_samples(session, result.batch);
-  describe(session, batch, result);
-  session.model->train();
-  Optimiser optimiser(*session.model, session.config.train);
-  Stepper stepper(*session.model, optimiser, session.config.train);
+  task.config().train.batch = int64_t(result.batch);
+  DeviceBatch batch = first_samples(task.session(), result.batch);
+  describe(task.session(), batch, result);
+  Loop loop(task, /*may_record=*/true, std::make_unique<OneBatch>(std::move(batch)));
   for (uint64_t i = 0; i < counts.warm + counts.steps; ++i) {
     const auto start = Clock::now();
-    stepper.run(batch, i, 0, /*is_last=*/true, 0, session.config.train.lr);
-    if (stepper.first_bad_step() >= 0)  // waits for the device
+    loop.step();
+    if (loop.stepper().first_bad_step() >= 0)  // waits for the device
       throw Error("the loss is not finite at step {}; try a smaller train.lr", i);
     if (i >= counts.warm) result.ms.push_back(ms_since(start));
   }
-  result.recorded = stepper.is_recorded();
+  result.recorded = loop.stepper().is_recorded();
   result.peak_bytes = memory.bytes();
 }
 
@@ -94,7 +107,8 @@ std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const
                                            const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note) {
   PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
-  Session session = open_session(config, note);
+  ScreenTask task(open_session(config, note));
+  const Session& session = task.session();
   const Safetensors start = weights_of(*session.model);
   if (!weights.empty()) write_safetensors(weights, start);
   std::vector<StepMeasurement> results;
@@ -103,7 +117,7 @@ std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const
     result.batch = batch;
     try {
       load_weights(start, weights, *session.model);
-      measure(session, counts, memory, result);
+      measure(task, counts, memory, result);
     } catch (const c10::OutOfMemoryError&) {
       result = StepMeasurement();
       result.batch = batch;

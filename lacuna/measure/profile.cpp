@@ -16,9 +16,7 @@
 #include "lacuna/core/system/threads.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/run/scope_timeline.h"
-#include "lacuna/train/auto_batch.h"
-#include "lacuna/train/session.h"
-#include "lacuna/train/training_steps.h"
+#include "lacuna/train/loop.h"
 
 namespace lacuna {
 namespace {
@@ -144,17 +142,17 @@ void add_track(Json& events, int number, const char* name,
 }
 
 // The device's busy time by owner, in steps that find their work ready.
-std::map<std::string, double> device_times(TrainingSteps& run, at::Device device, uint64_t steps,
+std::map<std::string, double> device_times(Loop& loop, at::Device device, uint64_t steps,
                                            double host_ms) {
   Filler filler(device, host_ms);
   std::map<std::string, double> total;
   for (uint64_t i = 0; i < steps; ++i) {
     DeviceMarks marks(device);
     ScopeTimeline timeline({}, [&] { marks.add(); });
-    run.wait();
+    loop.wait();
     filler.send();
     timeline.start();
-    run.run(1);
+    loop.run(1);
     timeline.stop();
     for (const auto& [owner, ms] : time_by_owner(timeline.borders(), marks.times()))
       total[owner] += ms;
@@ -163,11 +161,11 @@ std::map<std::string, double> device_times(TrainingSteps& run, at::Device device
   return total;
 }
 
-std::optional<double> recorded_time(Session& session, uint64_t steps) {
-  TrainingSteps run(session, /*may_record=*/true);
-  run.run(kWarmSteps);
-  const double ms = run.time(steps) / double(steps);
-  return run.is_recorded() ? std::optional(ms) : std::nullopt;
+std::optional<double> recorded_time(Task& task, uint64_t steps) {
+  Loop loop(task);
+  loop.run(kWarmSteps);
+  const double ms = loop.time(steps) / double(steps);
+  return loop.stepper().is_recorded() ? std::optional(ms) : std::nullopt;
 }
 
 std::string describe_machine(at::Device device) {
@@ -181,29 +179,29 @@ std::string describe_machine(at::Device device) {
 
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note) {
-  Session session = open_session(config, note);
-  if (session.config.train.batch == 0) find_batch(session, note);
-  make_paths_absolute(session.config);
-  const at::Device device = session.device();
+  const auto task = open_task({.config = config, .note = note});
+  make_paths_absolute(task->config());
+  const at::Device device = task->model().parameters().at(0).device();
   StepProfile result;
   result.device = device.str();
   result.machine = describe_machine(device);
   result.date = utc_now();
-  result.config = to_yaml(session.config);
-  result.data["screen"] = {{"path", session.config.screen.string()},
-                           {"fingerprint", session.fingerprint.to_json()}};
+  result.config = to_yaml(task->config());
+  const Json description = task->description();
+  for (const auto& [kind, data] : description.items())
+    result.data[kind] = {{"path", data.at("path")}, {"fingerprint", data.at("fingerprint")}};
   result.steps = steps;
-  result.batch = uint64_t(session.config.train.batch);
+  result.batch = uint64_t(task->config().train.batch);
 
-  TrainingSteps run(session, /*may_record=*/false);
-  run.run(kWarmSteps);
-  run.wait();
+  Loop loop(*task, /*may_record=*/false);
+  loop.run(kWarmSteps);
+  loop.wait();
   DeviceMarks marks(device);
   ScopeTimeline timeline(
       {}, device.is_cpu() ? std::function<void()>() : [&] { marks.add(); });
   timeline.start();
-  run.run(steps);
-  run.wait();
+  loop.run(steps);
+  loop.wait();
   timeline.stop();
 
   const auto borders = timeline.borders();
@@ -218,8 +216,8 @@ StepProfile profile_step(const Config& config, uint64_t steps,
     add_track(events, 2, "GPU", borders, marks.times());
     const double host_ms = result.wall_ms - result.cpu.back().ms;
     result.gpu =
-        categories(by_category(device_times(run, device, steps, host_ms)), steps, result.wall_ms);
-    result.recorded_ms = recorded_time(session, steps);
+        categories(by_category(device_times(loop, device, steps, host_ms)), steps, result.wall_ms);
+    result.recorded_ms = recorded_time(*task, steps);
   }
   result.trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
   result.largest = largest_part(result);

@@ -9,8 +9,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/text/text.h"
-#include "lacuna/train/batch_feed.h"
 #include "lacuna/train/predictor.h"
+#include "lacuna/train/screen_task.h"
 #include "lacuna/train/step.h"
 
 namespace lacuna {
@@ -55,7 +55,7 @@ std::vector<uint32_t> widest_batch(const Session& session, uint64_t count) {
                                }));
 }
 
-void trial_step(Session& session, int64_t batch) {
+void trial_step(const Session& session, int64_t batch) {
   const RungSource source(session.screen, session.masks, uint64_t(batch),
                           {.selection = widest_batch(session, uint64_t(batch))});
   Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
@@ -63,18 +63,18 @@ void trial_step(Session& session, int64_t batch) {
                  {.device = session.device(),
                   .batch = batch,
                   .widest = widest_removal(session.screen.samples())});
-  const DeviceBatch* one = feed.next();
-  const auto predicted = session.model->forward(one->input);
-  session.model->total_loss(batch_loss(session.config.train.loss, predicted, one->labels, {}), 0)
-      .backward();
-  predicted.sum().item<double>();  // waits for the device
+  ScreenTask task(session);
+  task.session().group = &Group::alone();
+  add_gradient(task, *feed.next(), 0).item<double>();  // waits for the device
   session.model->zero_grad();
 }
 
 // As the validation does it behind a step of that batch.
-void trial_prediction(Session& session, int64_t batch) {
+void trial_prediction(const Session& session, int64_t batch) {
   const uint64_t count = prediction_batch(batch);
-  predict_samples(session, widest_batch(session, count), count);
+  Session here = session;
+  here.group = &Group::alone();
+  predict_samples(here, widest_batch(session, count), count);
 }
 
 // What the optimiser will hold from its first step on: two moments of every parameter.
@@ -85,7 +85,7 @@ uint64_t moment_bytes(const Model& model) {
 }
 
 // A recorded step keeps its memory, so what a prediction needs comes on top.
-uint64_t bytes_of(Session& session, int64_t batch) {
+uint64_t bytes_of(const Session& session, int64_t batch) {
   return moment_bytes(*session.model) +
          peak_of(session.device(), [&] { trial_step(session, batch); }) +
          peak_of(session.device(), [&] { trial_prediction(session, batch); });
@@ -119,10 +119,14 @@ void find_batch(Session& session, const Note& note) {
   session.model->train();
   bytes_of(session, kSmall);  // libraries take their share once
   const uint64_t small = bytes_of(session, kSmall), large = bytes_of(session, kLarge);
-  const FittingBatch found = fitting_batch(small, large, free_bytes(session.device()),
-                                           session.samples(Part::train).size());
-  session.config.train.batch = found.batch;
-  session.config.resolved["train"]["batch"] = found.batch;
+  // Each rank finds what fits beside the others, and rank 0 decides for all.
+  const int64_t world = session.group->world();
+  const int64_t sharing = session.device().is_cpu() ? world : 1;  // the memory of one host
+  const auto samples = std::max<int64_t>(1, int64_t(session.samples(Part::train).size()) / world);
+  const FittingBatch found = fitting_batch(
+      small, large, free_bytes(session.device()) / uint64_t(sharing), uint64_t(samples));
+  session.config.train.batch = session.group->first_says(found.batch * world);
+  session.config.resolved["train"]["batch"] = session.config.train.batch;
   note(found.words);
 }
 

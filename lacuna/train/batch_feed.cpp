@@ -106,6 +106,14 @@ void copy(const DeviceBatch& from, DeviceBatch& to) {
                   [](const at::Tensor& x, at::Tensor& y) { y.copy_(x, /*non_blocking=*/true); });
 }
 
+std::unique_ptr<Batch> DeviceBatch::clone() const {
+  return std::make_unique<DeviceBatch>(lacuna::clone(*this));
+}
+
+void DeviceBatch::assign(const Batch& other) {
+  copy(static_cast<const DeviceBatch&>(other), *this);
+}
+
 // One batch on its way: buffers on the host and on the device, and when they may be used again.
 struct BatchFeed::Slot {
   DeviceBatch host, device;  // the same on the CPU

@@ -15,16 +15,19 @@
 #include "lacuna/load/loader.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/run/labels.h"
+#include "lacuna/train/task.h"
 
 namespace lacuna {
 
-struct DeviceBatch {
+struct DeviceBatch : Batch {
   ModelInput input;
   at::Tensor labels;              // [B, L] f32, standardised; NaN = not measured
   at::Tensor weights;             // [B] f32 of the loss; undefined = all 1
   std::vector<uint64_t> samples;  // [B] their numbers in the screen
 
-  int64_t size() const { return input.batch(); }
+  int64_t size() const override { return input.batch(); }
+  std::unique_ptr<Batch> clone() const override;
+  void assign(const Batch& other) override;
 };
 
 // A copy of its own; and the contents of one into another of the same sizes, without waiting.

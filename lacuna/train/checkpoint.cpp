@@ -1,6 +1,10 @@
 #include "lacuna/train/checkpoint.h"
 
 #include <ATen/ATen.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/json.h"
@@ -19,35 +23,23 @@ constexpr Match kMatches[] = {{DType::f32, at::kFloat},     {DType::f64, at::kDo
                               {DType::bf16, at::kBFloat16}, {DType::i64, at::kLong},
                               {DType::i32, at::kInt},       {DType::u8, at::kByte}};
 
+constexpr std::string_view kBest = "best_";  // before a score's name
+
 Json to_json(const TrainState& state) {
-  return {{"step", state.step},
-          {"epoch", state.epoch},
-          {"loader", lacuna::to_json(state.loader)},
-          {"loss_sum", state.loss_sum},
-          {"loss_count", state.loss_count},
-          // JSON has no infinity: null before the first validation
-          {"best_pearson", state.best_pearson},
-          {"best_mse", state.best_mse},
-          {"epochs_without_better", state.epochs_without_better},
-          {"seconds", state.seconds}};
+  Json json = {{"step", state.step},
+               {"epoch", state.epoch},
+               {"loader", lacuna::to_json(state.loader)},
+               {"loss_sum", state.loss_sum},
+               {"loss_count", state.loss_count}};
+  for (const auto& [name, value] : state.best)
+    json[std::string(kBest) + name] = value;  // JSON has no NaN: null before the first validation
+  json["epochs_without_better"] = state.epochs_without_better;
+  json["seconds"] = state.seconds;
+  return json;
 }
 
 double number_or(const Json& json, double otherwise) {
   return json.is_null() ? otherwise : json.get<double>();
-}
-
-// What reads a part of the metadata, with an Error for what is not as written.
-template <class Read>
-auto read_part(const Safetensors& contents, const fs::path& file, const char* part,
-               const Read& read) {
-  const auto found = contents.metadata.find(kKey);
-  if (found == contents.metadata.end())
-    throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
-  try {
-    return read(parse_json(found->second, file.string()).at(part));
-  } catch (const Json::exception&) {
-    throw Error("{}: '{}' is missing or damaged", file.string(), part);
-  }
 }
 
 // Copies the array of that name into a tensor of the same shape.
@@ -87,8 +79,8 @@ at::Tensor to_tensor(const Array& array) {
   throw Error("an array of type {} is none of a checkpoint's", name(array.dtype()));
 }
 
-void write_checkpoint(const fs::path& file, const Model& model, const Optimiser& optimiser,
-                      const TrainState& state, const CheckpointContext& context) {
+void write_checkpoint(const fs::path& file, const torch::nn::Module& model,
+                      const Optimiser& optimiser, const TrainState& state, const Json& about) {
   Safetensors contents;
   size_t i = 0;
   for (const auto& entry : model.named_parameters()) {
@@ -97,14 +89,8 @@ void write_checkpoint(const fs::path& file, const Model& model, const Optimiser&
     contents.arrays["optimizer.exp_avg_sq." + entry.key()] = to_array(optimiser.exp_avg_sq[i]);
     ++i;
   }
-  const Json metadata = {{"train", to_json(state)},
-                         {"labels",
-                          {{"names", context.labels.names},
-                           {"columns", context.labels.columns},
-                           {"mean", context.labels.mean},
-                           {"sd", context.labels.sd}}},
-                         {"fingerprint", context.fingerprint.to_json()},
-                         {"model", context.settings}};
+  Json metadata = {{"train", to_json(state)}};
+  metadata.update(about);
   contents.metadata[kKey] = metadata.dump();
   add_checksum(contents);
   write_safetensors(file, contents);
@@ -120,13 +106,13 @@ Safetensors read_checkpoint(const fs::path& file) {
   return contents;
 }
 
-void load_weights(const Safetensors& contents, const fs::path& file, Model& model) {
+void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model) {
   for (const auto& entry : model.named_parameters())
     load_into(contents, file, entry.key(), entry.value());
 }
 
-void load_optimiser(const Safetensors& contents, const fs::path& file, const Model& model,
-                    Optimiser& optimiser) {
+void load_optimiser(const Safetensors& contents, const fs::path& file,
+                    const torch::nn::Module& model, Optimiser& optimiser) {
   size_t i = 0;
   for (const auto& entry : model.named_parameters()) {
     load_into(contents, file, "optimizer.exp_avg." + entry.key(), optimiser.exp_avg[i]);
@@ -136,39 +122,51 @@ void load_optimiser(const Safetensors& contents, const fs::path& file, const Mod
   optimiser.set_steps(read_train_state(contents, file).step);
 }
 
+void read_member(const Safetensors& contents, const fs::path& file, const char* member,
+                 const std::function<void(const Json&)>& read) {
+  const auto found = contents.metadata.find(kKey);
+  if (found == contents.metadata.end())
+    throw Error("{} is not a checkpoint of lacuna: it has no training state", file.string());
+  try {
+    read(parse_json(found->second, file.string()).at(member));
+  } catch (const Json::exception&) {
+    throw Error("{}: '{}' is missing or damaged", file.string(), member);
+  }
+}
+
 TrainState read_train_state(const Safetensors& contents, const fs::path& file) {
-  return read_part(contents, file, "train", [](const Json& json) {
-    const TrainState fresh;
-    TrainState state;
+  TrainState state;
+  read_member(contents, file, "train", [&](const Json& json) {
     state.step = json.at("step").get<uint64_t>();
     state.epoch = json.at("epoch").get<uint64_t>();
     state.loader = loader_state_from_json(json.at("loader"));
     state.loss_sum = number_or(json.at("loss_sum"), 0);
     state.loss_count = json.at("loss_count").get<uint64_t>();
-    state.best_pearson = number_or(json.at("best_pearson"), fresh.best_pearson);
-    state.best_mse = number_or(json.at("best_mse"), fresh.best_mse);
+    for (const auto& [key, value] : json.items())
+      if (key.starts_with(kBest)) state.best[key.substr(kBest.size())] = number_or(value, NAN);
     state.epochs_without_better = json.at("epochs_without_better").get<uint64_t>();
     state.seconds = json.at("seconds").get<double>();
-    return state;
   });
-}
-
-LabelScale read_label_scale(const Safetensors& contents, const fs::path& file) {
-  const LabelScale scale = read_part(contents, file, "labels", [](const Json& json) {
-    return LabelScale{json.at("names").get<std::vector<std::string>>(),
-                      json.at("columns").get<std::vector<uint64_t>>(),
-                      json.at("mean").get<std::vector<double>>(),
-                      json.at("sd").get<std::vector<double>>()};
-  });
-  if (scale.columns.size() != scale.size() || scale.mean.size() != scale.size() ||
-      scale.sd.size() != scale.size())
-    throw Error("{}: 'labels' is missing or damaged", file.string());
-  return scale;
+  return state;
 }
 
 Fingerprint read_fingerprint(const Safetensors& contents, const fs::path& file) {
-  return read_part(contents, file, "fingerprint",
-                   [](const Json& json) { return Fingerprint::from_json(json); });
+  Fingerprint fingerprint;
+  read_member(contents, file, "fingerprint",
+              [&](const Json& json) { fingerprint = Fingerprint::from_json(json); });
+  return fingerprint;
+}
+
+void check_fingerprint(const Fingerprint& trained, const Fingerprint& here, const fs::path& file,
+                       const BoundTo& bound) {
+  auto differing = trained.differing_parts(here);
+  for (const std::string& part : here.differing_parts(trained))
+    if (std::ranges::find(differing, part) == differing.end()) differing.push_back(part);
+  if (differing.empty()) return;
+  throw Error(
+      "{} was trained on another {}: {} differ from those of {}; use the {} that it was trained "
+      "on, or train anew",
+      file.string(), bound.thing, fmt::join(differing, ", "), bound.name, bound.kind);
 }
 
 }  // namespace lacuna

@@ -2,17 +2,19 @@
 // predict. Written whole or not at all.
 //
 //   arrays     parameters by name; "optimizer.exp_avg.NAME", "optimizer.exp_avg_sq.NAME"
-//   metadata   "lacuna" (JSON): progress of the training, loader state, labels and their scale,
-//              fingerprint of genes and graph, model settings; "xxh3": of all the rest
+//   metadata   "lacuna" (JSON): progress of the training, loader state, fingerprint of the data,
+//              what the task adds (of a screen: labels and their scale, model settings);
+//              "xxh3": of all the rest
 #pragma once
 
+#include <torch/nn/module.h>
+
 #include <cstdint>
-#include <limits>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "lacuna/load/loader.h"
-#include "lacuna/nn/model.h"
-#include "lacuna/run/labels.h"
 #include "lacuna/store/fingerprint.h"
 #include "lacuna/store/safetensors.h"
 
@@ -25,34 +27,38 @@ struct TrainState {
   uint64_t step = 0;   // updates done
   uint64_t epoch = 0;  // epochs done
   LoaderState loader;
-  double loss_sum = 0;      // of the batches of this epoch, by samples
-  uint64_t loss_count = 0;  // samples
-  double best_pearson = -std::numeric_limits<double>::infinity();
-  double best_mse = std::numeric_limits<double>::infinity();
+  double loss_sum = 0;                 // of the batches of this epoch, by samples
+  uint64_t loss_count = 0;             // samples
+  std::map<std::string, double> best;  // validation scores by name; NaN: none yet
   uint64_t epochs_without_better = 0;
   double seconds = 0;  // of training so far, all parts of an interrupted run together
 };
 
-struct CheckpointContext {
-  const LabelScale& labels;
-  const Fingerprint& fingerprint;
-  std::string settings;  // of the model, YAML
-};
-
-void write_checkpoint(const fs::path& file, const Model& model, const Optimiser& optimiser,
-                      const TrainState& state, const CheckpointContext& context);
+// about: members of the metadata beside the training's own.
+void write_checkpoint(const fs::path& file, const torch::nn::Module& model,
+                      const Optimiser& optimiser, const TrainState& state, const Json& about);
 
 // The contents of a checkpoint. Throws Error for a file that is none, and for one whose bytes are
 // not those that were written.
 Safetensors read_checkpoint(const fs::path& file);
 
 // All throw Error naming the file and what is missing or does not fit.
-void load_weights(const Safetensors& contents, const fs::path& file, Model& model);
-void load_optimiser(const Safetensors& contents, const fs::path& file, const Model& model,
-                    Optimiser& optimiser);
+void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model);
+void load_optimiser(const Safetensors& contents, const fs::path& file,
+                    const torch::nn::Module& model, Optimiser& optimiser);
 TrainState read_train_state(const Safetensors& contents, const fs::path& file);
-LabelScale read_label_scale(const Safetensors& contents, const fs::path& file);
 Fingerprint read_fingerprint(const Safetensors& contents, const fs::path& file);
+// Any other member of the metadata; what `read` throws of JSON becomes an Error.
+void read_member(const Safetensors& contents, const fs::path& file, const char* member,
+                 const std::function<void(const Json&)>& read);
+
+// Throws Error naming what differs where a checkpoint is of other data than that of `here`: its
+// `thing` (graph) is another one, or `kind` (screen) `name` is.
+struct BoundTo {
+  std::string kind, thing, name;  // "screen", "graph", its path
+};
+void check_fingerprint(const Fingerprint& trained, const Fingerprint& here, const fs::path& file,
+                       const BoundTo& bound);
 
 // A tensor as an array, copied to the host where it is not there; and back.
 Array to_array(const at::Tensor& tensor);

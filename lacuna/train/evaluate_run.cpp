@@ -146,8 +146,8 @@ Session fitting_session(const Session& session, const TrainedOn& trained) {
 }
 
 void add_mlp(EvaluationInput& input, const Session& fitting, const Session& session,
-             const std::string& fitted_on, TrainListener& listener) {
-  Session mlp = train_mlp_baseline(fitting, listener.progress());
+             const std::string& fitted_on, Progress& progress) {
+  Session mlp = train_mlp_baseline(fitting, progress);
   mlp.screen = session.screen;
   mlp.split = session.split;
   mlp.labels = session.labels;
@@ -159,7 +159,7 @@ void add_mlp(EvaluationInput& input, const Session& fitting, const Session& sess
 
 // All of them, fitted on the training part of `fitting`.
 void add_all_baselines(EvaluationInput& input, const Session& fitting, const Session& session,
-                       const std::string& fitted_on, TrainListener& listener) {
+                       const std::string& fitted_on, Progress& progress) {
   const Samples& samples = fitting.screen.samples();
   const std::string& column = fitting.config.train.weight_column;
   std::optional<Column> weights;
@@ -172,12 +172,12 @@ void add_all_baselines(EvaluationInput& input, const Session& fitting, const Ses
                  .weights = weights ? &*weights : nullptr,
                  .fitted_on = fitted_on},
                 session.screen.samples());
-  add_mlp(input, fitting, session, fitted_on, listener);
+  add_mlp(input, fitting, session, fitted_on, progress);
 }
 
 // Those that are fitted on the training part that is here, where the model was trained on another.
 void add_refitted(EvaluationInput& input, const Session& session, bool is_own_screen,
-                  TrainListener& listener) {
+                  Progress& progress) {
   const fs::path path = session.screen.path();
   const std::string screen = (path.has_filename() ? path : path.parent_path()).filename().string();
   const std::string fitted_on = is_own_screen ? screen + " as it is now" : screen;
@@ -197,7 +197,7 @@ void add_refitted(EvaluationInput& input, const Session& session, bool is_own_sc
   }
   const std::vector<PartPredictions> before = input.parts;
   try {
-    add_all_baselines(input, fitting, session, fitted_on, listener);
+    add_all_baselines(input, fitting, session, fitted_on, progress);
     note(
         fmt::format("baselines named \"(fitted on {})\" are fitted on the training part of split "
                     "'{}' of {}, which is not what the model was trained on",
@@ -216,17 +216,17 @@ bool has_same_training(const TrainedOn& trained, const Session& session) {
 // Those fitted on what the model was trained on, and those fitted on what is here, where that is
 // something else.
 void add_both_baselines(EvaluationInput& input, const Session& session, const Trained& trained,
-                        bool is_own_screen, TrainListener& listener) {
+                        bool is_own_screen, Progress& progress) {
   // Where an older version kept no split, that of the run's own screen is taken for the run's.
   const bool is_same = trained.on ? has_same_training(*trained.on, session) : is_own_screen;
-  if (is_same) return add_all_baselines(input, session, session, "", listener);
+  if (is_same) return add_all_baselines(input, session, session, "", progress);
   if (trained.on)
-    add_all_baselines(input, fitting_session(session, *trained.on), session, "", listener);
+    add_all_baselines(input, fitting_session(session, *trained.on), session, "", progress);
   else
     input.notes.push_back(
         fmt::format("no baselines are fitted on the samples that the model was trained on: {}",
                     trained.problem));
-  add_refitted(input, session, is_own_screen, listener);
+  add_refitted(input, session, is_own_screen, progress);
 }
 
 }  // namespace
@@ -239,15 +239,21 @@ void check_evaluation(const Session& session) {
     check_labels(session.screen.samples(), session.labels, session.samples(part));
 }
 
-Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener) {
-  const auto note = [&](const std::string& words) { listener.note(words); };
-  const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
-  Session session = open_run(run, checkpoint, request.device, request.screen, note);
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& asked, const Note& note,
+                        Progress& progress) {
+  EvaluateRequest request = asked;
+  request.checkpoint = choose_checkpoint(run, asked.checkpoint);
+  Session session = open_run(run, request.checkpoint, request.device, request.screen, note);
+  return evaluate_session(run, session, request, note, progress);
+}
+
+Evaluation evaluate_session(const Run& run, Session& session, const EvaluateRequest& request,
+                            const Note& note, Progress& progress) {
   session.screen.split(session.config.split);  // which predicting alone does not need
   check_evaluation(session);
   const EvaluateOptions& options = session.config.evaluate;
   EvaluationInput input = {.split = session.split.name,
-                           .checkpoint = checkpoint,
+                           .checkpoint = request.checkpoint,
                            .labels = session.labels.names,
                            .bootstrap = int(options.bootstrap)};
   const std::vector<Part> parts = parts_of(session, note);
@@ -255,7 +261,7 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainLis
   const Trained trained = find_trained(run, session);
   tell_what_was_seen(run, session, parts, trained, keep);
   for (const Part part : parts) {
-    Predictions found = predict_samples(session, session.samples(part), 0, listener.progress());
+    Predictions found = predict_samples(session, session.samples(part), 0, progress);
     HeldOutUnits units = units_of(session, part, found.samples, keep);
     input.parts.push_back({.part = part,
                            .samples = std::move(found.samples),
@@ -263,8 +269,10 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainLis
                            .measured = std::move(found.measured),
                            .units = std::move(units)});
   }
+  if (!session.group->is_first()) return {};
+  session.group = &Group::alone();
   if (options.baselines && !input.parts.empty())
-    add_both_baselines(input, session, trained, request.screen.empty(), listener);
+    add_both_baselines(input, session, trained, request.screen.empty(), progress);
   for (const std::string& words : input.notes) note(words);
   const Evaluation evaluation = evaluate(input);
   throw_if_stopped();

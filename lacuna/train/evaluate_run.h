@@ -6,7 +6,6 @@
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/run.h"
 #include "lacuna/train/session.h"
-#include "lacuna/train/trainer.h"
 
 namespace lacuna {
 
@@ -28,10 +27,15 @@ struct EvaluateRequest {
 // training part of the screen that is evaluated (another screen, another split since), there is a
 // second set, fitted on that part and labelled so; where they cannot be had, only that one, and a
 // note says so.
-Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, TrainListener& listener);
+Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, const Note& note,
+                        Progress& progress);
+// The same with a session that is open, and has the weights of request.checkpoint. All ranks
+// predict; rank 0 does the rest, and it alone gets the result.
+Evaluation evaluate_session(const Run& run, Session& session, const EvaluateRequest& request,
+                            const Note& note, Progress& progress);
 
-// What evaluate_run() would find wrong with the labels of a session's screen, as an Error, so that
-// it is found before a training and not behind it.
+// Throws the Error that evaluate_run() would throw for the labels of a session's screen, so that a
+// training can be refused before it starts.
 void check_evaluation(const Session& session);
 
 }  // namespace lacuna

@@ -7,12 +7,9 @@
 #include <limits>
 
 #include "lacuna/core/system/stop.h"
-#include "lacuna/run/schedule.h"
-#include "lacuna/train/batch_feed.h"
-#include "lacuna/train/optimiser.h"
+#include "lacuna/train/loop.h"
 #include "lacuna/train/predictor.h"
-#include "lacuna/train/step.h"
-#include "lacuna/train/training_feed.h"
+#include "lacuna/train/screen_task.h"
 
 namespace lacuna {
 namespace {
@@ -63,6 +60,7 @@ TrainOptions options_for(const Session& like) {
   options.device = like.config.train.device;
   options.batch = std::clamp(int64_t(like.samples(Part::train).size()) / kBatchesPerEpoch,
                              kLeastBatch, kMostBatch);
+  options.threads = 1;
   options.lr = 1e-3;
   options.warmup_steps = 0;
   options.restart_epochs = kEpochs;
@@ -75,35 +73,23 @@ TrainOptions options_for(const Session& like) {
 }  // namespace
 
 Session train_mlp_baseline(const Session& like, Progress& progress) {
-  Session session = like;
+  ScreenTask task(like);
+  Session& session = task.session();
   session.config.train = options_for(like);
   session.masks = RungMasks();  // it reads genes alone
   YAML::Node settings;
   settings["name"] = "mlp";
   session.model =
       make_model(settings, like.graph, int64_t(like.labels.size()), like.config.train.seed);
-  const TrainOptions& options = session.config.train;
-  Optimiser optimiser(*session.model, options);
-  Stepper stepper(*session.model, optimiser, options);
-  const RungSource source(session.screen, session.masks, uint64_t(options.batch),
-                          {.selection = session.samples(Part::train)});
-  Loader loader(source, {.order = {.global_batch = uint64_t(options.batch), .seed = options.seed},
-                         .threads = 1});
-  BatchFeed feed(loader, session.labels, training_feed(session));
+  Loop loop(task);
   const bool has_validation = has_validation_labels(session);
   const int64_t epochs = has_validation ? kEpochs : kEpochsWithoutValidation;
   double best = std::numeric_limits<double>::infinity();
   std::vector<at::Tensor> best_parameters = copy_parameters(*session.model);
   int64_t without_better = 0;
-  uint64_t step = 0;
   progress.begin("training the MLP baseline", uint64_t(epochs), "epochs");
   for (int64_t epoch = 0; epoch < epochs && without_better < kPatience; ++epoch) {
-    session.model->train();
-    while (const DeviceBatch* batch = feed.next()) {
-      throw_if_stopped();
-      const double lr = learning_rate(options, step, loader.order().batches());
-      stepper.run(*batch, step++, 0, /*is_last=*/true, uint64_t(epoch), lr);
-    }
+    while (loop.step()) throw_if_stopped();
     progress.advance(uint64_t(epoch) + 1);
     if (!has_validation) continue;
     const double error = mean_squared_error(

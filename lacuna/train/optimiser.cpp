@@ -21,7 +21,7 @@ Optimiser::Optimiser(const torch::nn::Module& model, const TrainOptions& options
   }
 }
 
-std::vector<at::Tensor> Optimiser::gradients() {
+std::vector<at::Tensor> Optimiser::gradients() const {
   std::vector<at::Tensor> result;
   for (const at::Tensor& parameter : parameters_) result.push_back(parameter.grad());
   return result;

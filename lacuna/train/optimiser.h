@@ -19,6 +19,7 @@ class Optimiser {
   // One update from the gradients that were accumulated, which are then set to zero in place. Gives
   // the norm that the gradient had, a scalar on the device.
   at::Tensor update();
+  std::vector<at::Tensor> gradients() const;  // accumulated since the last update
   void clear_gradients();
 
   // By parameter, in the model's order; what a checkpoint holds.
@@ -26,8 +27,6 @@ class Optimiser {
   void set_steps(uint64_t steps);
 
  private:
-  std::vector<at::Tensor> gradients();
-
   std::vector<at::Tensor> parameters_, steps_;
   at::Tensor lr_;  // scalar
   double weight_decay_, clip_;

@@ -7,6 +7,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/ladder/rung_source.h"
 #include "lacuna/load/loader.h"
+#include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/train/batch_feed.h"
 
 namespace lacuna {
@@ -63,26 +64,32 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
   Predictions result;
   if (samples.empty()) return result;
   if (batch == 0) batch = prediction_batch(session);
-  const uint64_t count = samples.size(), labels = session.labels.size();
-  const RungMasks& masks = session.masks;
-  const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
-  Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
-                         .threads = 1,
-                         .prefetch = masks.prefetch_to_predict()});
-  progress.begin("predicting", count, "samples");
-  while (const auto next = loader.next()) {
-    throw_if_stopped();
-    const auto predicted = predict_input(session, input_of(*next, masks));
-    result.predicted.insert(result.predicted.end(), predicted.begin(), predicted.end());
-    const ScreenBatch& taken = next->samples();
-    result.samples.insert(result.samples.end(), taken.samples().begin(), taken.samples().end());
-    for (uint64_t b = 0; b < taken.size(); ++b)
-      for (uint64_t l = 0; l < labels; ++l)
-        result.measured.push_back(
-            taken.labels()[b * taken.label_count() + session.labels.columns[l]]);
-    progress.advance(result.samples.size());
+  result.samples.assign(samples.begin(), samples.end());
+  result.measured =
+      measured_labels(session.screen.samples(), session.labels.columns, result.samples);
+  result.predicted.resize(samples.size() * session.labels.size());
+  Group& group = *session.group;
+  const uint64_t first = samples.size() * group.rank() / group.world();
+  const uint64_t end = samples.size() * (group.rank() + 1) / group.world();
+  progress.begin("predicting", end - first, "samples");
+  if (first < end) {
+    samples.assign(samples.begin() + int64_t(first), samples.begin() + int64_t(end));
+    const RungMasks& masks = session.masks;
+    const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
+    Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
+                           .threads = 1,
+                           .prefetch = masks.prefetch_to_predict()});
+    uint64_t done = 0;
+    while (const auto next = loader.next()) {
+      throw_if_stopped();
+      std::ranges::copy(predict_input(session, input_of(*next, masks)),
+                        result.predicted.begin() + int64_t((first + done) * session.labels.size()));
+      progress.advance(done += next->size());
+    }
   }
   progress.end();
+  if (!group.is_alone())  // the others' are 0 here
+    group.sum(at::from_blob(result.predicted.data(), int64_t(result.predicted.size())));
   return result;
 }
 

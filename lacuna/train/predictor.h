@@ -22,7 +22,8 @@ struct Predictions {
   std::vector<float> predicted;   // [S, L]
   std::vector<float> measured;    // [S, L] NaN = not measured
 };
-// Of samples of the session's screen, in their order. batch 0: prediction_batch().
+// Of samples of the session's screen, in their order. batch 0: prediction_batch(). Every rank of
+// the session's group predicts its share, and gets all.
 Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
                             Progress& progress = Progress::none());
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -19,13 +19,6 @@
 
 namespace lacuna {
 namespace {
-
-bool operators_have_cuda() {
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow("lacuna::has_cuda", "")
-      .typed<bool()>()
-      .call();
-}
 
 // The graph as the model sees it.
 struct Seen {
@@ -104,8 +97,16 @@ void choose_threads(const Config& config, uint64_t genes) {
   at::set_num_threads(is_known && numbers < kEnough ? 1 : usual);
 }
 
+// The rank's own GPU becomes the one that CUDA calls go to.
+at::Device take_device(const std::string& name, const Note& note, const Group& group) {
+  const at::Device device = choose_device(name, note, group);
+  if (device.is_cuda() && device.index() > 0)
+    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  return device;
+}
+
 Session assemble(const Config& config, const LabelScale* trained, const Note& note,
-                 Progress& progress) {
+                 Progress& progress, Group& group = Group::alone()) {
   if (!fs::exists(config.screen))
     throw Error("there is no screen {}; {}", config.screen.string(),
                 trained ? "name the place that it has moved to with --screen"
@@ -118,7 +119,7 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
     throw Error("split '{}' of {} has no training samples", split.name, screen.path().string());
   LabelScale labels = trained ? find_labels(screen.samples(), *trained)
                               : scale_labels(screen.samples(), config.labels, training);
-  const at::Device device = choose_device(config.train.device, note);
+  const at::Device device = take_device(config.train.device, note, group);
   Seen seen = see_graph(config, screen);
   if (!trained) tell_of_edge_values(seen.graph, note);
   GeneGraph graph = place_graph(screen, seen.graph, device, note);
@@ -130,32 +131,16 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
                model->reads_masks(), note);
   if (makes_masks_on_device(rung.rung)) graph.make_masks(seen.graph);
   const RungMasks masks(screen, seen.graph, rung, progress);
-  return {config, screen, split, std::move(seen.fingerprint), std::move(labels),
-          masks,  graph,  model};
+  return {config, screen, split, std::move(seen.fingerprint), std::move(labels), masks,
+          graph,  model,  &group};
 }
 
 }  // namespace
 
 std::vector<uint32_t> Session::samples(Part part) const { return samples_in(split, part); }
 
-at::Device choose_device(const std::string& name, const Note& note) {
-  if (name != "auto" && name != "cpu" && name != "cuda")
-    throw Error("there is no device '{}'; there are: auto, cpu, cuda", name);
-  const bool has_gpu = at::getNumGPUs() > 0;
-  if (name == "cuda" && !has_gpu)
-    throw Error("train.device is cuda, but torch finds no GPU here; set it to cpu or auto");
-  if (name == "cpu" || (name == "auto" && !has_gpu)) return at::kCPU;
-  if (!operators_have_cuda()) {
-    if (name == "cuda")
-      throw Error("train.device is cuda, but this build has no CUDA; build it where nvcc is found");
-    note("there is a GPU, but this build of lacuna has no CUDA: training on the CPU");
-    return at::kCPU;
-  }
-  return at::Device(at::kCUDA, 0);
-}
-
-Session open_session(const Config& config, const Note& note, Progress& progress) {
-  return assemble(config, nullptr, note, progress);
+Session open_session(const Config& config, const Note& note, Progress& progress, Group& group) {
+  return assemble(config, nullptr, note, progress, group);
 }
 
 std::string choose_checkpoint(const Run& run, const std::string& asked) {
@@ -184,23 +169,41 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);
   Session session = assemble(config, &trained, note, Progress::none());
-  check_fingerprint(read_fingerprint(contents, file), session, file);
+  take_up(contents, file, session);
   load_weights(contents, file, *session.model);
   return session;
 }
 
-void check_fingerprint(const Fingerprint& trained, const Session& session, const fs::path& file) {
-  const Fingerprint there = parts_for(*session.model, trained);
-  const Fingerprint here = parts_for(*session.model, session.fingerprint);
-  auto differing = there.differing_parts(here);
-  for (const std::string& part : here.differing_parts(there))
-    if (std::find(differing.begin(), differing.end(), part) == differing.end())
-      differing.push_back(part);
-  if (differing.empty()) return;
-  throw Error(
-      "{} was trained on another graph: {} differ from those of {}; use the screen that it was "
-      "trained on, or train anew",
-      file.string(), fmt::join(differing, ", "), session.screen.path().string());
+Json checkpoint_members(const Session& session) {
+  YAML::Emitter settings;
+  settings << session.config.model;
+  const LabelScale& labels = session.labels;
+  return {{"labels",
+           {{"names", labels.names},
+            {"columns", labels.columns},
+            {"mean", labels.mean},
+            {"sd", labels.sd}}},
+          {"model", settings.c_str()}};
+}
+
+void take_up(const Safetensors& contents, const fs::path& file, Session& session) {
+  check_fingerprint(parts_for(*session.model, read_fingerprint(contents, file)),
+                    parts_for(*session.model, session.fingerprint), file,
+                    {"screen", "graph", session.screen.path().string()});
+  session.labels = find_labels(session.screen.samples(), read_label_scale(contents, file));
+}
+
+LabelScale read_label_scale(const Safetensors& contents, const fs::path& file) {
+  LabelScale scale;
+  read_member(contents, file, "labels", [&](const Json& json) {
+    scale = {json.at("names").get<std::vector<std::string>>(),
+             json.at("columns").get<std::vector<uint64_t>>(),
+             json.at("mean").get<std::vector<double>>(), json.at("sd").get<std::vector<double>>()};
+  });
+  if (scale.columns.size() != scale.size() || scale.mean.size() != scale.size() ||
+      scale.sd.size() != scale.size())
+    throw Error("{}: 'labels' is missing or damaged", file.string());
+  return scale;
 }
 
 }  // namespace lacuna

@@ -1,8 +1,6 @@
 #include "lacuna/train/step.h"
 
 #include <ATen/ATen.h>
-
-#include <cmath>
 #if LACUNA_TORCH_CUDA
 #include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -26,62 +24,62 @@ constexpr bool kCanRecord = false;
 #endif
 constexpr int64_t kWarmSteps = 3;  // before recording: libraries choose algorithms, memory settles
 
-at::Tensor pointwise_loss(const std::string& kind, const at::Tensor& error) {
-  if (kind == "mse") return error.square();
-  if (kind == "huber") {
-    const auto size = error.abs();
-    return at::where(size.le(1), 0.5 * error.square(), size - 0.5);
-  }
-  if (kind == "logcosh")  // log cosh e = |e| + log(1 + exp(-2 |e|)) - log 2, without overflow
-    return error.abs() + at::log1p(at::exp(-2 * error.abs())) - std::log(2.0);
-  throw Error("there is no loss '{}'; there are mse, logcosh and huber", kind);
+// Of dropout: another one for every batch, and on every rank.
+uint64_t seed_of(uint64_t seed, const StepPart& part, uint32_t rank) {
+  return mix64(seed + mix64(mix64(part.step) + uint64_t(part.index))) + rank;
 }
 
 }  // namespace
 
-at::Tensor batch_loss(const std::string& kind, const at::Tensor& predicted,
-                      const at::Tensor& labels, const at::Tensor& weights) {
-  const auto measured = labels.isnan().logical_not();
-  const auto error = at::where(measured, predicted - labels.to(predicted.scalar_type()), 0);
-  auto share = measured.to(predicted.scalar_type());
-  if (weights.defined()) share = share * weights.to(predicted.scalar_type()).unsqueeze(1);
-  return (pointwise_loss(kind, error) * share).sum() / share.sum().clamp_min(1e-12);
+at::Tensor add_gradient(Task& task, const Batch& batch, uint64_t epoch, double share) {
+  at::Tensor loss;
+  {
+    const Scope scope("forward");
+    loss = task.loss(batch, epoch);
+  }
+  const Scope scope("backward");
+  (loss * share).backward();
+  return loss;
 }
 
 #if LACUNA_TORCH_CUDA
 struct Stepper::Recording {
-  DeviceBatch batch;  // what a replay reads
+  std::unique_ptr<Batch> batch;  // what a replay reads
   at::cuda::CUDAGraph graph;
 };
 
-void Stepper::replay(const DeviceBatch& batch, uint64_t epoch) {
+void Stepper::replay(const Batch& batch, const StepPart& part) {
   if (!recording_) {
     recording_ = std::make_unique<Recording>();
-    recording_->batch = clone(batch);
-    const at::Device device = batch.labels.device();
+    recording_->batch = batch.clone();
+    const at::Device device = step_.device();
     // What earlier steps and recordings left cached cannot be taken back while recording.
     at::getDeviceAllocator(device.type())->emptyCache();
     const c10::StreamGuard guard(  // a recording needs a stream of its own
         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
     const Unstoppable whole;  // a recording that breaks off leaves the stream recording
     recording_->graph.capture_begin();
-    compute(recording_->batch, epoch, /*is_last=*/true, /*share=*/1);
+    compute(*recording_->batch, part);
     recording_->graph.capture_end();
     // cuBLAS took its workspace from the recording's memory, and would hold on to all of that when
     // the recording has ended. Replays keep using the place; nobody else gets it before their end.
     at::cuda::clearCublasWorkspaces();
   }
-  copy(batch, recording_->batch);
+  recording_->batch->assign(batch);
   recording_->graph.replay();
 }
 #else
 struct Stepper::Recording {};
-void Stepper::replay(const DeviceBatch&, uint64_t) { LACUNA_ASSERT(kCanRecord); }
+void Stepper::replay(const Batch&, const StepPart&) { LACUNA_ASSERT(kCanRecord); }
 #endif
 
-Stepper::Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options, bool may_record)
-    : model_(model), optimiser_(optimiser), options_(options), may_record_(may_record) {
-  const auto device = at::TensorOptions(model.parameters().at(0).device());
+Stepper::Stepper(Task& task, Optimiser& optimiser, bool may_record)
+    : task_(task),
+      optimiser_(optimiser),
+      group_(task.group()),
+      options_(task.config().train),
+      may_record_(may_record) {
+  const auto device = at::TensorOptions(task.model().parameters().at(0).device());
   step_ = at::zeros({}, device.dtype(at::kLong));
   first_bad_ = at::full({}, -1, device.dtype(at::kLong));
   loss_sum_ = at::zeros({}, device.dtype(at::kDouble));
@@ -92,42 +90,43 @@ Stepper::Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options
 
 Stepper::~Stepper() = default;
 
-void Stepper::compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, double share) {
-  at::Tensor loss;
-  {
-    const Scope scope("forward");
-    const at::Tensor predicted = model_.forward(batch.input);
-    loss = model_.total_loss(batch_loss(options_.loss, predicted, batch.labels, batch.weights),
-                             int64_t(epoch));
-  }
-  {
-    const Scope scope("backward");
-    (loss * share).backward();
-  }
+// Losses and gradients become those of the global batch: the mean over the ranks.
+void Stepper::sum_over_ranks(bool with_gradients) {
+  if (group_.is_alone()) return;
+  const Scope scope("communication");
+  std::vector<at::Tensor> all = {last_loss_};
+  if (with_gradients)
+    for (const at::Tensor& gradient : optimiser_.gradients()) all.push_back(gradient);
+  group_.sum(all);
+  at::_foreach_div_(all, double(group_.world()));
+}
+
+void Stepper::compute(const Batch& batch, const StepPart& part) {
+  const at::Tensor loss = add_gradient(task_, batch, part.epoch, part.share);
   throw_if_stopped();  // for the last time: from here on the step is taken
   const Scope scope("optimiser");
   const at::NoGradGuard guard;
   last_loss_.copy_(loss);
-  loss_sum_.add_(last_loss_, double(batch.size()));
-  if (is_last) last_norm_.copy_(optimiser_.update());
+  sum_over_ranks(part.is_last);
+  loss_sum_.add_(last_loss_, double(part.samples));
+  if (part.is_last) last_norm_.copy_(optimiser_.update());
   const auto is_bad = at::isfinite(last_loss_ + last_norm_).logical_not();
   first_bad_.copy_(at::where(is_bad.logical_and(first_bad_.lt(0)), step_, first_bad_));
 }
 
-void Stepper::run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last,
-                  uint64_t epoch, double lr, double share) {
+void Stepper::run(const Batch& batch, const StepPart& part) {
   is_in_step_ = true;
-  if (index == 0 && options_.accumulate > 1) loss_sum_before_.copy_(loss_sum_);
-  at::manual_seed(mix64(options_.seed + mix64(mix64(number) + uint64_t(index))));
-  step_.fill_(int64_t(number));
-  optimiser_.set_learning_rate(lr);
-  const bool fits = may_record_ && batch.input.ptr.is_cuda() && model_.is_static() &&
+  if (part.index == 0 && options_.accumulate > 1) loss_sum_before_.copy_(loss_sum_);
+  at::manual_seed(seed_of(options_.seed, part, group_.rank()));
+  step_.fill_(int64_t(part.step));
+  optimiser_.set_learning_rate(part.lr);
+  const bool fits = may_record_ && step_.is_cuda() && task_.is_static() && group_.is_alone() &&
                     options_.accumulate == 1 && batch.size() == options_.batch;
   if (kCanRecord && fits && ++warm_steps_ > kWarmSteps)
-    replay(batch, epoch);
+    replay(batch, part);
   else
-    compute(batch, epoch, is_last, share);
-  is_in_step_ = !is_last;
+    compute(batch, part);
+  is_in_step_ = !part.is_last;
 }
 
 // The only batch of a step throws before it adds to the sum.

@@ -1,44 +1,47 @@
-// One training step: forward, loss, backward, clipping, update.
+// One training step: forward, loss, backward, the sum over ranks, clipping, update.
 //
 // On a GPU a step over a full batch is recorded once as a CUDA graph and replayed: hundreds of
-// launches become one. What changes from step to step (genes, labels, learning rate, the seed of
-// dropout) stands in tensors. Batches of another size, models that are not static and several
-// batches a step run as they come. Only a build against a CUDA torch can record; is_recorded()
-// tells whether it was done.
+// launches become one. What changes from step to step (the batch, the learning rate, the seed of
+// dropout) stands in tensors. Batches of another size, tasks that are not static, several batches
+// a step and several ranks run as they come. Only a build against a CUDA torch can record;
+// is_recorded() tells whether it was done.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <memory>
 
-#include "lacuna/nn/model.h"
-#include "lacuna/run/config.h"
-#include "lacuna/train/batch_feed.h"
 #include "lacuna/train/optimiser.h"
+#include "lacuna/train/task.h"
 
 namespace lacuna {
 
-// Mean over the measured labels of a batch, times the sample's weight: predicted and labels [B, L]
-// (standardised; NaN = not measured), weights [B] or undefined -> scalar; 0 where none is measured.
-//   mse      (p - y)^2
-//   logcosh  log(cosh(p - y))
-//   huber    (p - y)^2 / 2 within 1, else |p - y| - 1/2
-at::Tensor batch_loss(const std::string& kind, const at::Tensor& predicted,
-                      const at::Tensor& labels, const at::Tensor& weights);
+// Adds `share` times the gradient of a batch's loss to the gradients of the model, and gives the
+// loss. The only caller of backward().
+at::Tensor add_gradient(Task& task, const Batch& batch, uint64_t epoch, double share = 1);
+
+// Which batch of which step.
+struct StepPart {
+  uint64_t step = 0;    // from 0
+  int64_t index = 0;    // of the batch within the step; both seed dropout
+  bool is_last = true;  // the step ends in an update
+  uint64_t epoch = 0;
+  double lr = 0;
+  // Of the step's samples, what this batch holds. The gradient is that of one batch with all of
+  // them where every label is measured and samples have no weights; else only near it, since the
+  // loss of each batch is divided by what is measured in that batch (and its weight), and share
+  // counts samples.
+  double share = 1;
+  uint64_t samples = 0;  // of this batch, on all ranks
+};
 
 class Stepper {
  public:
-  // model and optimiser outlive it. may_record: false keeps every step as it comes, for a profile.
-  Stepper(Model& model, Optimiser& optimiser, const TrainOptions& options, bool may_record = true);
+  // task and optimiser outlive it. may_record: false keeps every step as it comes, for a profile.
+  Stepper(Task& task, Optimiser& optimiser, bool may_record = true);
   ~Stepper();
 
-  // One batch of a step. number: of the step, from 0; index: of the batch within it; both seed
-  // dropout. With is_last the step ends in an update. share: of the step's samples, what this batch
-  // holds. The gradient is that of one batch with all of them where every label is measured and
-  // samples have no weights; else only near it, since the loss of each batch is divided by what is
-  // measured in that batch (and its weight), and share counts samples.
-  void run(const DeviceBatch& batch, uint64_t number, int64_t index, bool is_last, uint64_t epoch,
-           double lr, double share = 1);
+  void run(const Batch& batch, const StepPart& part);
 
   // After run() has thrown Stopped, or where no further batch of a step will come: model, optimiser
   // and sums are those behind the last whole step.
@@ -57,12 +60,14 @@ class Stepper {
 
  private:
   struct Recording;
-  void compute(const DeviceBatch& batch, uint64_t epoch, bool is_last, double share);
-  void replay(const DeviceBatch& batch, uint64_t epoch);
+  void compute(const Batch& batch, const StepPart& part);
+  void replay(const Batch& batch, const StepPart& part);
+  void sum_over_ranks(bool with_gradients);
 
-  Model& model_;
+  Task& task_;
   Optimiser& optimiser_;
-  TrainOptions options_;
+  Group& group_;
+  const TrainOptions& options_;
   bool may_record_;
   int64_t warm_steps_ = 0;
   bool is_in_step_ = false;  // a batch of a step was begun, and the step has not ended

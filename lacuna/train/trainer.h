@@ -8,10 +8,9 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
-#include "lacuna/core/system/progress.h"
-#include "lacuna/run/config.h"
-#include "lacuna/run/evaluation/metrics.h"
+#include "lacuna/train/task.h"
 
 namespace lacuna {
 
@@ -30,7 +29,8 @@ struct TrainProgress {
   uint64_t step = 0, epoch = 0, epochs = 0;
   uint64_t sample = 0, samples = 0;  // of this epoch
   double loss = 0, lr = 0;
-  double best_pearson = 0;  // of the validation; NaN before the first
+  std::vector<Score> scores = {};  // that the validation has
+  double best = kUnknown;          // of the first of them; NaN before the first validation
   double samples_per_s = kUnknown, seconds_left = kUnknown;  // NaN until some steps were timed
 
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -43,18 +43,22 @@ class TrainListener {
   virtual void begin(const std::string& /*what is trained on what*/) {}
   virtual void step(const TrainProgress& /*progress*/) {}
   virtual void epoch(const TrainProgress& /*progress*/, double /*train_loss*/,
-                     const std::vector<Metrics>& /*validation, one a label; empty: none*/) {}
+                     const ValidationScores& /*validation*/) {}
   virtual Progress& progress() { return Progress::none(); }  // of other long work
 };
 
-// Trains, then evaluates (evaluate_run.h). Where it is asked to stop (core/stop.h), inside a step
+// Trains, then evaluates (Task::evaluate()). Where it is asked to stop (core/stop.h), inside a step
 // too, checkpoints/last is that of the last whole step, and the step is taken anew when the run
 // goes on; before the run was begun nothing is written. A run that goes on keeps its config:
 // another one is an Error that names the first setting that differs, with both values; only
-// `screen` and `store` may name another place, which the run's config then holds. The split must be
-// the one that the run was begun with (kept_split.h). Throws Error for a config that cannot be, and
-// when a loss is not finite: the message names the step and the samples of its batch, which are
-// saved in out/bad_batch.json; the run's status is then "failed".
-RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener);
+// `screen` and `store` may name another place, which the run's config then holds. Its data must be
+// what the run was begun with (Task::check()). Throws Error for a config that cannot be, and when a
+// loss is not finite: the message names the step and the samples of its batch, which are saved in
+// out/bad_batch.json; the run's status is then "failed".
+//
+// All ranks of a group call it alike. Rank 0 alone writes, and its listener alone hears something.
+// A signal to one of them stops them all, between two steps.
+RunEnd train(const Config& config, const TrainRequest& request, TrainListener& listener,
+             Group& group = Group::alone(), const TaskOpener& open = open_task);
 
 }  // namespace lacuna

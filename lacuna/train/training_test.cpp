@@ -14,7 +14,7 @@
 #include "lacuna/screen/testing.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/optimiser.h"
-#include "lacuna/train/session.h"
+#include "lacuna/train/screen_task.h"
 #include "lacuna/train/step.h"
 #include "lacuna/train/trainer.h"
 
@@ -159,7 +159,13 @@ const LabelScale kLabels = {{"a", "b"}, {1, 0}, {0.1, -2e-7}, {1.0 / 3, 5}};
 void write(const fs::path& file, const Trained& from, const TrainState& state) {
   Fingerprint fingerprint;
   fingerprint.add("genes", 42);
-  write_checkpoint(file, *from.model, from.optimiser, state, {kLabels, fingerprint, "name: x"});
+  write_checkpoint(file, *from.model, from.optimiser, state,
+                   {{"labels",
+                     {{"names", kLabels.names},
+                      {"columns", kLabels.columns},
+                      {"mean", kLabels.mean},
+                      {"sd", kLabels.sd}}},
+                    {"fingerprint", fingerprint.to_json()}});
 }
 
 TEST(Checkpoint, HoldsAllThatItWasGiven) {
@@ -172,7 +178,7 @@ TEST(Checkpoint, HoldsAllThatItWasGiven) {
   state.loader = {.seed = 9, .epoch = 3, .position = 5, .samples = 100, .global_batch = 4};
   state.loss_sum = 0.1;
   state.loss_count = 20;
-  state.best_pearson = 1.0 / 7;
+  state.best = {{"pearson", 1.0 / 7}, {"mse", kNan}};
   state.epochs_without_better = 2;
   state.seconds = 1.5;
   write(file, first, state);
@@ -193,8 +199,8 @@ TEST(Checkpoint, HoldsAllThatItWasGiven) {
   EXPECT_EQ(found.loader, state.loader);
   EXPECT_EQ(found.loss_sum, state.loss_sum);
   EXPECT_EQ(found.loss_count, state.loss_count);
-  EXPECT_EQ(found.best_pearson, state.best_pearson);
-  EXPECT_EQ(found.best_mse, state.best_mse);  // infinite: none yet
+  EXPECT_EQ(found.best.at("pearson"), state.best.at("pearson"));
+  EXPECT_TRUE(std::isnan(found.best.at("mse")));  // none yet
   EXPECT_EQ(found.epochs_without_better, state.epochs_without_better);
   const LabelScale labels = read_label_scale(contents, file);
   EXPECT_EQ(labels.names, kLabels.names);
@@ -275,6 +281,13 @@ TEST(Session, AWordThatIsNoDeviceIsAnError) {
   EXPECT_EQ(choose_device("cpu", ignore), at::kCPU);
 }
 
+// screen: whatever; only model and loss are asked for.
+ScreenTask task_of(const Trained& trained, const TrainOptions& options, const Screen& screen) {
+  Config config = parse_config("screen: none", {});
+  config.train = options;
+  return ScreenTask({config, screen, {}, {}, {}, {}, trained.graph, trained.model});
+}
+
 // Batches that are parts of a step give the gradient of one batch with all their samples.
 TEST(Stepper, SeveralBatchesAreOneLargeBatch) {
   const uint64_t seed = fresh_seed();
@@ -288,6 +301,9 @@ TEST(Stepper, SeveralBatchesAreOneLargeBatch) {
     ptr.push_back(int32_t(removed.size()));
     for (int l = 0; l < 2; ++l) labels.push_back(random.normal());
   }
+  const TemporaryDirectory folder;
+  const Screen screen =
+      write_screen(folder / "screen", {small_graph(1), small_samples(1, 30), {}, {}});
   const auto batch_of = [&](int first, int last) {
     std::vector<int32_t> from_zero;
     for (int s = first; s <= last; ++s) from_zero.push_back(ptr[size_t(s)] - ptr[size_t(first)]);
@@ -302,12 +318,17 @@ TEST(Stepper, SeveralBatchesAreOneLargeBatch) {
     options.batch = kSamples;
     Trained trained(5);
     trained.model->eval();  // without dropout
+    ScreenTask task = task_of(trained, options, screen);
     Optimiser optimiser(*trained.model, options);
-    Stepper stepper(*trained.model, optimiser, options);
+    Stepper stepper(task, optimiser);
     for (uint64_t step = 0; step < 3; ++step)
       for (size_t i = 0; i + 1 < ends.size(); ++i)
-        stepper.run(batch_of(ends[i], ends[i + 1]), step, int64_t(i), i + 2 == ends.size(), 0, 0.01,
-                    double(ends[i + 1] - ends[i]) / kSamples);
+        stepper.run(batch_of(ends[i], ends[i + 1]),
+                    {.step = step,
+                     .index = int64_t(i),
+                     .is_last = i + 2 == ends.size(),
+                     .lr = 0.01,
+                     .share = double(ends[i + 1] - ends[i]) / kSamples});
     EXPECT_EQ(stepper.first_bad_step(), -1);
     return at::cat([&] {
       std::vector<at::Tensor> flat;

@@ -1,0 +1,65 @@
+#include "lacuna/train/group.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "lacuna/core/error.h"
+
+namespace lacuna {
+namespace {
+
+class Alone : public Group {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t world() const override { return 1; }
+  void sum(at::TensorList) override {}
+  void broadcast(at::TensorList) override {}
+  void barrier() override {}
+};
+
+bool operators_have_cuda() {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("lacuna::has_cuda", "")
+      .typed<bool()>()
+      .call();
+}
+
+}  // namespace
+
+Group& Group::alone() {
+  static Alone one;
+  return one;
+}
+
+int64_t Group::first_says(int64_t value) {
+  const at::Tensor said = at::full({}, value, at::kLong);
+  broadcast(said);
+  return said.item<int64_t>();
+}
+
+bool Group::any(bool value) {
+  const at::Tensor count = at::full({}, int64_t(value), at::kLong);
+  sum(count);
+  return count.item<int64_t>() > 0;
+}
+
+at::Device choose_device(const std::string& name, const Note& note, const Group& group) {
+  if (name != "auto" && name != "cpu" && name != "cuda")
+    throw Error("there is no device '{}'; there are: auto, cpu, cuda", name);
+  const size_t gpus = at::getNumGPUs();
+  if (name == "cuda" && gpus == 0)
+    throw Error("train.device is cuda, but torch finds no GPU here; set it to cpu or auto");
+  if (name == "cpu" || gpus == 0) return at::kCPU;
+  if (!operators_have_cuda()) {
+    if (name == "cuda")
+      throw Error("train.device is cuda, but this build has no CUDA; build it where nvcc is found");
+    note("there is a GPU, but this build of lacuna has no CUDA: training on the CPU");
+    return at::kCPU;
+  }
+  if (group.local_rank() >= gpus)
+    throw Error("rank {} of this host needs a GPU of its own, but there are {}; start fewer ranks",
+                group.local_rank(), gpus);
+  return at::Device(at::kCUDA, c10::DeviceIndex(group.local_rank()));
+}
+
+}  // namespace lacuna

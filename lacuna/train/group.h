@@ -1,0 +1,48 @@
+// The processes that train together, called ranks: one today, one a GPU on a cluster.
+//
+// Every rank opens the same data, has a copy of the model, and takes its share of each global batch
+// (load/order.h). Sums of gradients, losses and predictions make them one training: every rank
+// takes the same steps and has the same weights, bit for bit. Rank 0 alone writes and speaks.
+//
+// All ranks make the same calls of sum(), broadcast() and barrier() in the same order, with tensors
+// of the same shapes; each waits there for the others. A rank that fails leaves the others waiting:
+// who started the processes ends them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace lacuna {
+
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual uint32_t rank() const = 0;                      // from 0 on
+  virtual uint32_t world() const = 0;                     // how many ranks there are
+  virtual uint32_t local_rank() const { return rank(); }  // among those of this host
+  // In place: the sum over all ranks, the same bits on each of them.
+  virtual void sum(at::TensorList tensors) = 0;
+  // In place: those of rank 0.
+  virtual void broadcast(at::TensorList tensors) = 0;
+  virtual void barrier() = 0;
+
+  bool is_alone() const { return world() == 1; }
+  bool is_first() const { return rank() == 0; }  // who writes
+  int64_t first_says(int64_t value);             // what rank 0 gave, on every rank
+  bool any(bool value);                          // whether it is true on one of them
+
+  static Group& alone();  // one process
+};
+
+// Hears what the user should know: "no GPU in this build, training on the CPU".
+using Note = std::function<void(const std::string&)>;
+
+// `cpu`, `cuda` (the GPU of the rank's number on its host) or `auto`. Throws Error for another word
+// and when it cannot be had; auto says what it takes.
+at::Device choose_device(const std::string& name, const Note& note,
+                         const Group& group = Group::alone());
+
+}  // namespace lacuna

@@ -15,13 +15,14 @@
 #
 #   PYTHON=...     a Python environment of yours instead of the checkout's .venv; nothing is installed into it
 #   TORCH=OFF      build without torch, and without Python
+#   LACUNA_CUDA_ARCHITECTURES=...   GPUs to compile for, as "8.6;9.0", or all; else the GPU at hand, and without one 9.0
 #   JOBS=n         compilers and tests at a time
 SHELL := /bin/bash
 PYTHON ?=
 TORCH ?= ON
 JOBS ?= $(shell nproc)
 SECONDS ?= 60
-export PYTHON TORCH JOBS
+export PYTHON TORCH JOBS LACUNA_CUDA_ARCHITECTURES
 
 python = $(or $(PYTHON),.venv/bin/python)
 in_env = . scripts/env &&

@@ -39,22 +39,7 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   if(LacunaTorch_CUDA AND LACUNA_HAVE_CUDA)  # torch's CUDA headers compile only beside a CUDA torch and a toolkit
     target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
   endif()
-  # Torch's headers are half of a file's time; files that do without them are better off without these, too.
-  target_precompile_headers(lacuna_torch PRIVATE ${common_headers} <yaml-cpp/yaml.h> <ATen/ATen.h> <torch/library.h>
-                            <torch/nn/module.h>)
-  foreach(source ${torch_sources})
-    string(REGEX REPLACE "cpp$" "h" header ${source})
-    set(torch_lines)
-    foreach(file ${source} ${header})
-      if(EXISTS ${file})
-        file(STRINGS ${file} lines REGEX "#include <(ATen|c10|torch)/")
-        list(APPEND torch_lines ${lines})
-      endif()
-    endforeach()
-    if(NOT torch_lines)
-      set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-    endif()
-  endforeach()
+  lacuna_unite(lacuna_torch)
   set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                         INSTALL_RPATH "${torch_install_rpath}")
 

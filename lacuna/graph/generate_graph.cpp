@@ -120,7 +120,7 @@ void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, 
   }
 }
 
-using Link = std::pair<uint32_t, uint32_t>;
+using GenePair = std::pair<uint32_t, uint32_t>;
 
 // `count` genes in rounds, each round all genes in an order of its own: how often they come up
 // differs by one at most.
@@ -137,8 +137,9 @@ std::vector<uint32_t> in_rounds(uint32_t genes, uint64_t count, Random& random) 
 
 // An undirected link takes both its ends from the same rounds. Some may repeat, or link a gene to
 // itself.
-std::vector<Link> draw_even_links(uint32_t genes, uint64_t count, bool directed, Random& random) {
-  std::vector<Link> links(count);
+std::vector<GenePair> draw_even_links(uint32_t genes, uint64_t count, bool directed,
+                                      Random& random) {
+  std::vector<GenePair> links(count);
   if (directed) {
     const auto sources = in_rounds(genes, count, random), targets = in_rounds(genes, count, random);
     for (uint64_t i = 0; i < count; ++i) links[i] = {sources[i], targets[i]};
@@ -155,24 +156,24 @@ void fill_evenly(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Ran
   const uint64_t edges = counts.edges - genes;         // without the self loops
   LACUNA_ASSERT(edges < uint64_t(genes) * genes / 3);  // so that an exchange is soon found
   const auto can_be = [&](uint32_t a, uint32_t b) { return a != b && !pairs.has(a, b); };
-  const auto add = [&](const Link& link) {
+  const auto add = [&](const GenePair& link) {
     pairs.add(link.first, link.second);
     if (!counts.directed) pairs.add(link.second, link.first);
   };
-  const auto remove = [&](const Link& link) {
+  const auto remove = [&](const GenePair& link) {
     pairs.remove(link.first, link.second);
     if (!counts.directed) pairs.remove(link.second, link.first);
   };
-  std::vector<Link> there, left;
+  std::vector<GenePair> there, left;
   const uint64_t count = counts.directed ? edges : (edges + 1) / 2;
-  for (const Link& link : draw_even_links(genes, count, counts.directed, random)) {
+  for (const GenePair& link : draw_even_links(genes, count, counts.directed, random)) {
     const bool fits = can_be(link.first, link.second);
     if (fits) add(link);
     (fits ? there : left).push_back(link);
   }
   while (!left.empty()) {
-    Link& link = left.back();
-    Link& other = there[random.below(there.size())];
+    GenePair& link = left.back();
+    GenePair& other = there[random.below(there.size())];
     if (!can_be(link.first, other.second) || !can_be(other.first, link.second)) continue;
     remove(other);
     std::swap(link.second, other.second);

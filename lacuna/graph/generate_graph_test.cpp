@@ -9,18 +9,14 @@
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/csr.h"
 #include "lacuna/graph/removal.h"
+#include "lacuna/graph/testing.h"
 
 namespace lacuna {
 namespace {
 
-using Edge = std::pair<uint32_t, uint32_t>;
-
-std::vector<Edge> pairs_of(const EdgeType& edges) {
-  const auto sources = edges.sources(), targets = edges.targets();
-  std::vector<Edge> pairs;
-  for (size_t e = 0; e < sources.size(); ++e) pairs.emplace_back(sources[e], targets[e]);
-  return pairs;
-}
+using testing::Edge;
+using testing::pairs_of;
+using testing::same_edges;
 
 // Degrees without self loops (every gene has one), largest first.
 std::vector<uint32_t> degrees(const Csr& csr) {
@@ -30,14 +26,6 @@ std::vector<uint32_t> degrees(const Csr& csr) {
   return all;
 }
 
-bool same_edges(const HeteroGraph& a, const HeteroGraph& b) {
-  for (size_t t = 0; t < a.edge_types().size(); ++t) {
-    const auto x = a.edge_types()[t].edges.bytes(), y = b.edge_types()[t].edges.bytes();
-    if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
-  }
-  return true;
-}
-
 // One graph per size for all tests: the large ones take a moment.
 const HeteroGraph& graph_of(GraphSize size, uint64_t seed) {
   static std::map<GraphSize, HeteroGraph> made;
@@ -45,10 +33,10 @@ const HeteroGraph& graph_of(GraphSize size, uint64_t seed) {
   return made.at(size);
 }
 
-class GeneratedGraph : public testing::TestWithParam<GraphSize> {
+class GeneratedGraph : public ::testing::TestWithParam<GraphSize> {
  protected:
   static inline const uint64_t seed_ = fresh_seed();
-  const testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   const GraphCounts counts_ = size_of(GetParam());
   const HeteroGraph& graph_ = graph_of(GetParam(), seed_);
 };
@@ -179,8 +167,8 @@ TEST_P(GeneratedGraph, RemovalRulesCoverIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, GeneratedGraph,
-                         testing::Values(GraphSize::tiny, GraphSize::mini, GraphSize::small,
-                                         GraphSize::yeast, GraphSize::human),
+                         ::testing::Values(GraphSize::tiny, GraphSize::mini, GraphSize::small,
+                                           GraphSize::yeast, GraphSize::human),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 TEST(GenerateGraph, SameSeedSameBytes) {

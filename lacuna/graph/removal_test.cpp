@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Edges = std::vector<std::pair<uint32_t, uint32_t>>;
 
 Array pairs(const Edges& edges) {

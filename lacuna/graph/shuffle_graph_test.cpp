@@ -13,19 +13,15 @@
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
+#include "lacuna/graph/testing.h"
 
 namespace lacuna {
 namespace {
 
-using Edge = std::pair<uint32_t, uint32_t>;
+using testing::Edge;
+using testing::pairs_of;
+using testing::same_edges;
 using Counts = std::map<Edge, int>;
-
-std::vector<Edge> pairs_of(const EdgeType& edges) {
-  const auto sources = edges.sources(), targets = edges.targets();
-  std::vector<Edge> pairs;
-  for (size_t e = 0; e < sources.size(); ++e) pairs.emplace_back(sources[e], targets[e]);
-  return pairs;
-}
 
 Counts count(const std::vector<Edge>& pairs) {
   Counts counts;
@@ -63,12 +59,6 @@ std::vector<Edge> self_loops(const std::vector<Edge>& pairs) {
 bool same_bytes(const Array& a, const Array& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          std::ranges::equal(a.bytes(), b.bytes());
-}
-
-bool same_edges(const HeteroGraph& a, const HeteroGraph& b) {
-  for (size_t t = 0; t < a.edge_types().size(); ++t)
-    if (!same_bytes(a.edge_types()[t].edges, b.edge_types()[t].edges)) return false;
-  return true;
 }
 
 // Of the edges between different genes, the share that was there before.

@@ -35,6 +35,23 @@ struct RandomGraph {
   }
 };
 
+using Edge = std::pair<uint32_t, uint32_t>;  // source, target
+
+inline std::vector<Edge> pairs_of(const EdgeType& edges) {
+  const auto sources = edges.sources(), targets = edges.targets();
+  std::vector<Edge> pairs;
+  for (size_t e = 0; e < sources.size(); ++e) pairs.emplace_back(sources[e], targets[e]);
+  return pairs;
+}
+
+inline bool same_edges(const HeteroGraph& a, const HeteroGraph& b) {
+  for (size_t t = 0; t < a.edge_types().size(); ++t) {
+    const auto x = a.edge_types()[t].edges.bytes(), y = b.edge_types()[t].edges.bytes();
+    if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) return false;
+  }
+  return true;
+}
+
 // Draws nodes with a heavy tail: node i has weight (1 + i)^-skew, the weights dealt to nodes in a
 // shuffled order.
 class SkewedNodes {

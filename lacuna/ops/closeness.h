@@ -14,7 +14,8 @@ namespace lacuna::testing {
 // Bounds on |result - reference| an element:
 //   f64    1e-12 of the norm of the whole
 //   f32    2 terms 2^-24 magnitude, where magnitude is the sum of the absolute values of that
-//   element's terms bf16   2^-8 |reference| more, for the rounding of the result
+//          element's terms
+//   bf16   2^-8 |reference| more, for the rounding of the result
 struct Terms {
   std::vector<double> magnitude;  // an element
   double count;                   // at most this many terms an element
@@ -37,6 +38,10 @@ void expect_close(const std::vector<Real>& result, const std::vector<double>& re
                             << to_double(result[i]) << ", reference " << reference[i];
   }
 }
+
+// What a reference is made of: the numbers themselves, or their absolute values for Terms.
+inline double same(double number) { return number; }
+inline double magnitude(double number) { return std::abs(number); }
 
 // A result to be overwritten: whatever stays of it fails every comparison.
 template <class Real>

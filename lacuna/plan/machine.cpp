@@ -19,6 +19,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/system/clock.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/system/scratch.h"
 #include "lacuna/core/system/threads.h"
@@ -28,10 +29,6 @@ namespace lacuna {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // ---- memory
 

@@ -87,9 +87,9 @@ class Checker {
   RemovedReader removed_;
 };
 
-class Bench {
+class RungBench {
  public:
-  Bench(const Screen& slice, const LadderSettings& settings)
+  RungBench(const Screen& slice, const LadderSettings& settings)
       : slice_(slice), settings_(settings), checker_(slice) {}
 
   // store: of a disk rung.
@@ -161,7 +161,7 @@ LadderMeasurement measure_ladder(const Screen& slice, const LadderSettings& sett
       plan_screen(slice, ladder.machine, {.samples = samples.size(), .batch = settings.batch},
                   settings.threads)
           .ladder;
-  const Bench bench(slice, settings);
+  const RungBench bench(slice, settings);
   for (const Rung rung : settings.rungs) {
     throw_if_stopped();
     RungMeasurement result;

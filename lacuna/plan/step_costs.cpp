@@ -14,6 +14,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
 #include "lacuna/core/random.h"
+#include "lacuna/core/system/clock.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/load/loader.h"
 #include "lacuna/masks/mask_store.h"
@@ -31,10 +32,6 @@ constexpr uint64_t kBatchesAThread = 3;
 constexpr uint64_t kSourceBytes = 96 << 20;
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Threads that all do the same step over and over, each with data of its own.
 class Bench {

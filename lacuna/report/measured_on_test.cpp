@@ -8,8 +8,8 @@
 namespace lacuna::report {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr const char* kConfig = R"(screen: /data/a
 split: random
@@ -42,7 +42,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
-class MeasuredOnTest : public testing::Test {
+class MeasuredOnTest : public ::testing::Test {
  protected:
   MeasuredOnTest() {
     run_.settings = settings_of(kConfig, "");

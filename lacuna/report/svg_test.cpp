@@ -41,7 +41,7 @@ TEST(Axis, CoversWhateverItIsGiven) {
     const double low = size * random.normal(), high = low + size * random.uniform();
     const bool is_log = i % 3 == 0;
     const Axis axis = Axis::covering(low, high, 0, 500, is_log);
-    SCOPED_TRACE(testing::Message() << low << " to " << high << " log " << is_log);
+    SCOPED_TRACE(::testing::Message() << low << " to " << high << " log " << is_log);
     ASSERT_LE(axis.low(), low);
     ASSERT_GE(axis.high(), high);
     const auto ticks = axis.ticks(6);

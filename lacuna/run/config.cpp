@@ -162,22 +162,22 @@ std::string model_named(const std::vector<std::string>& settings) {
   return name;
 }
 
-std::string text_of(const YAML::Node& node) {
+std::string flat_text(const YAML::Node& node) {
   if (node.IsNull() || node.IsScalar()) return node.Scalar();
   if (!node.IsSequence()) return YAML::Dump(node);
   std::vector<std::string> items;
-  for (const YAML::Node& item : node) items.push_back(text_of(item));
+  for (const YAML::Node& item : node) items.push_back(flat_text(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
 void flatten(const YAML::Node& node, const std::string& where,
              std::map<std::string, std::string>& out) {
   for (const auto& entry : node) {
-    const std::string key = where + text_of(entry.first);
+    const std::string key = where + flat_text(entry.first);
     if (entry.second.IsMap())
       flatten(entry.second, key + ".", out);
     else
-      out[key] = text_of(entry.second);
+      out[key] = flat_text(entry.second);
   }
 }
 

@@ -7,7 +7,7 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kFormat = "lacuna.ladder";
+constexpr const char* kLadderFormat = "lacuna.ladder";
 
 Json rung_to_json(const LadderRow& row) {
   return {{"rung", row.name},
@@ -111,7 +111,7 @@ void write_ladder(const fs::path& file, const Ladder& ladder) {
                {"batch", ladder.batch},
                {"threads", ladder.threads},
                {"rungs", Json::array()},
-               {"format", kFormat},
+               {"format", kLadderFormat},
                {"version", 1},
                {"machine", ladder.machine},
                {"load", ladder.load},
@@ -125,7 +125,7 @@ void write_ladder(const fs::path& file, const Ladder& ladder) {
 }
 
 Ladder read_ladder(const fs::path& file) {
-  return read_json_file(file, kFormat, "run `lacuna bench ladder` again, or remove it",
+  return read_json_file(file, kLadderFormat, "run `lacuna bench ladder` again, or remove it",
                         [](const SealedJson& sealed) { return ladder_from(sealed.json); });
 }
 

@@ -18,7 +18,7 @@ const bool known = [] {
 
 TEST(ModelSettings, WhatIsLeftOutIsTheModelsDefault) {
   ASSERT_TRUE(known);
-  EXPECT_THAT(model_names(), testing::ElementsAre("dango", "hetero_gin", "mlp"));
+  EXPECT_THAT(model_names(), ::testing::ElementsAre("dango", "hetero_gin", "mlp"));
   YAML::Node settings = YAML::Load("{name: mlp, width: 8}");
   complete_model(settings);
   EXPECT_EQ(settings["width"].as<int>(), 8);

@@ -8,7 +8,7 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kFormat = "lacuna.profile";
+constexpr const char* kProfileFormat = "lacuna.profile";
 
 Json to_json(const std::vector<ProfileCategory>& categories) {
   Json list = Json::array();
@@ -55,7 +55,7 @@ double excess_ms(const StepProfile& profile, const std::vector<ProfileCategory>&
 }
 
 Json to_json(const StepProfile& profile) {
-  Json json = {{"format", kFormat},
+  Json json = {{"format", kProfileFormat},
                {"version", 1},
                {"device", profile.device},
                {"machine", profile.machine},
@@ -83,8 +83,9 @@ void write_profile(const fs::path& directory, const StepProfile& profile) {
 
 StepProfile read_profile(const fs::path& file) {
   const std::string remedy = "run `lacuna profile` again, or remove it";
-  StepProfile profile = read_json_file(
-      file, kFormat, remedy, [](const SealedJson& sealed) { return profile_from(sealed.json); });
+  StepProfile profile = read_json_file(file, kProfileFormat, remedy, [](const SealedJson& sealed) {
+    return profile_from(sealed.json);
+  });
   settings_of(profile.config, file.string() + ": its config");  // throws where it is none
   return profile;
 }

@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kFormat = "lacuna.run";
+constexpr const char* kRunFormat = "lacuna.run";
 
 // What may lie in a directory whose run was killed before it had a run.json.
 bool is_left_over(const fs::path& entry) {
@@ -66,7 +66,7 @@ Run Run::create(const fs::path& path, const std::string& config) {
   check_free(path);  // again, under the lock: another process may have begun a run meanwhile
   write_text_atomically(run.config(), sealed_yaml(config));
   write_sealed_json(path / "run.json",
-                    {{"format", kFormat}, {"version", 1}, {"status", "running"}});
+                    {{"format", kRunFormat}, {"version", 1}, {"status", "running"}});
   return run;
 }
 
@@ -86,7 +86,7 @@ Run Run::resume(const fs::path& path) {
 }
 
 RunInfo read_run_info(const fs::path& run) {
-  return read_json_file(run / "run.json", kFormat, "train again", [](const SealedJson& sealed) {
+  return read_json_file(run / "run.json", kRunFormat, "train again", [](const SealedJson& sealed) {
     const Json& json = sealed.json;
     const Json screen = json.value("screen", Json::object());
     return RunInfo{.status = json.at("status").get<std::string>(),

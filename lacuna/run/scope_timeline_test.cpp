@@ -10,9 +10,9 @@
 namespace lacuna {
 namespace {
 
-using testing::DoubleEq;
-using testing::ElementsAre;
-using testing::Pair;
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 // A clock that moves when it is told to.
 struct Clock {

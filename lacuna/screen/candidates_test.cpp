@@ -9,10 +9,10 @@
 namespace lacuna {
 namespace {
 
-using Samples = std::vector<std::vector<uint32_t>>;
+using GeneLists = std::vector<std::vector<uint32_t>>;
 
-Samples all_of(Candidates& candidates) {
-  Samples samples;
+GeneLists all_of(Candidates& candidates) {
+  GeneLists samples;
   std::vector<uint32_t> genes;
   while (candidates.next(genes)) samples.push_back(genes);
   EXPECT_EQ(samples.size(), candidates.size());
@@ -30,7 +30,7 @@ const Names& names() {
   return genes;
 }
 
-Samples read(const std::string& text) {
+GeneLists read(const std::string& text) {
   const TemporaryDirectory folder;
   write_file(folder / "samples.csv", text);
   return all_of(*listed_samples(folder / "samples.csv", names()));
@@ -42,7 +42,7 @@ std::string error_in(const std::string& text) {
 
 TEST(Candidates, AllPairs) {
   for (const uint32_t genes : {0u, 1u, 2u, 3u, 17u}) {
-    Samples expected;
+    GeneLists expected;
     for (uint32_t a = 0; a < genes; ++a)
       for (uint32_t b = a + 1; b < genes; ++b) expected.push_back({a, b});
     EXPECT_EQ(all_of(*all_pairs(genes)), expected) << genes;
@@ -53,13 +53,13 @@ TEST(Candidates, AllPairs) {
 TEST(Candidates, AllTriplesWithOneGeneOrTwo) {
   for (const uint32_t genes : {3u, 4u, 11u})
     for (uint32_t given = 0; given < genes; ++given) {
-      Samples expected;
+      GeneLists expected;
       for (uint32_t a = 0; a < genes; ++a)
         for (uint32_t b = a + 1; b < genes; ++b)
           if (a != given && b != given) expected.push_back({given, a, b});
       EXPECT_EQ(all_of(*all_triples_with({{given}}, genes)), expected);
     }
-  EXPECT_EQ(all_of(*all_triples_with({{3, 1}}, 5)), (Samples{{3, 1, 0}, {3, 1, 2}, {3, 1, 4}}));
+  EXPECT_EQ(all_of(*all_triples_with({{3, 1}}, 5)), (GeneLists{{3, 1, 0}, {3, 1, 2}, {3, 1, 4}}));
   EXPECT_TRUE(all_of(*all_triples_with({{0, 1}}, 2)).empty());
   EXPECT_TRUE(all_of(*all_triples_with({{0}}, 1)).empty());
   EXPECT_ERROR(all_triples_with({}, 5), "one gene or two");
@@ -78,8 +78,8 @@ TEST(Candidates, ListedInAFile) {
                  "\"HO\", \"YBR001C\" # why not\r\n"
                  "HO HO\n"
                  "YBR001C"),
-            (Samples{{0, 3}, {1, 2}, {3, 0, 1}, {}, {3, 2}, {3}, {2}}));
-  EXPECT_EQ(read("\xef\xbb\xbfHO\n"), (Samples{{3}}));
+            (GeneLists{{0, 3}, {1, 2}, {3, 0, 1}, {}, {3, 2}, {3}, {2}}));
+  EXPECT_EQ(read("\xef\xbb\xbfHO\n"), (GeneLists{{3}}));
 }
 
 TEST(Candidates, ATableWithAHead) {
@@ -87,10 +87,10 @@ TEST(Candidates, ATableWithAHead) {
                  "YAL001C,HO,,0.5\n"
                  ",,,-1\n"
                  "HO,HO,\"YBR001C\",nan\n"),
-            (Samples{{0, 3}, {}, {3, 2}}));
-  EXPECT_EQ(read("\xef\xbb\xbf\"gene_1\",\"a, b\"\r\nHO,1\r\n"), (Samples{{3}}));
-  EXPECT_EQ(read("gene_1\tx\tgene_2\nHO\tYAL001C\tYAL002W\n"), (Samples{{3}}));  // x ends them
-  EXPECT_EQ(read("gene_1\nHO\n"), (Samples{{3}}));
+            (GeneLists{{0, 3}, {}, {3, 2}}));
+  EXPECT_EQ(read("\xef\xbb\xbf\"gene_1\",\"a, b\"\r\nHO,1\r\n"), (GeneLists{{3}}));
+  EXPECT_EQ(read("gene_1\tx\tgene_2\nHO\tYAL001C\tYAL002W\n"), (GeneLists{{3}}));  // x ends them
+  EXPECT_EQ(read("gene_1\nHO\n"), (GeneLists{{3}}));
   EXPECT_NE(error_in("gene_1,fitness\nHO,1\nOH,1\n").find(":3: there is no gene 'OH'"),
             std::string::npos);
   EXPECT_NE(error_in("gene_1,fitness\n").find("no samples behind its head"), std::string::npos);
@@ -100,7 +100,7 @@ TEST(Candidates, ATableWithAHead) {
   const TemporaryDirectory folder;
   const Names called({"gene_1", "gene_2"});
   write_file(folder / "samples.csv", "gene_1,gene_2\ngene_2\n");
-  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", called)), (Samples{{0, 1}, {1}}));
+  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", called)), (GeneLists{{0, 1}, {1}}));
 }
 
 // In quotes a name may hold what otherwise ends it.
@@ -112,7 +112,7 @@ TEST(Candidates, AnyNameInQuotes) {
     return all_of(*listed_samples(folder / "samples.csv", odd));
   };
   EXPECT_EQ(read("\"a,b\",\"c d\" h\n\"#e\"\th #e\n\"f\"\"g\"\r\nf\"g,\"\t\""),
-            (Samples{{0, 1, 4}, {2, 4}, {3}, {3, 5}}));
+            (GeneLists{{0, 1, 4}, {2, 4}, {3}, {3, 5}}));
   EXPECT_ERROR(read("h\n\"a,b"), "samples.csv:2: a quote begins and does not end");
   EXPECT_ERROR(read("\"h\"h"), "samples.csv:1: something stands right behind \"h\"");
 }
@@ -135,7 +135,7 @@ TEST(Candidates, AnApostropheBeforeASignIsTakenOff) {
     write_file(folder / "samples.csv", text);
     return all_of(*listed_samples(folder / "samples.csv", odd));
   };
-  const Samples expected = {{0, 1}, {2, 3}, {4, 5}};
+  const GeneLists expected = {{0, 1}, {2, 3}, {4, 5}};
   EXPECT_EQ(read("'=1+2,''=1+2\n'-,'-omega\n'tis '@x\n"), expected);
   EXPECT_EQ(read("=1+2,\"''=1+2\"\n-,-omega\n'tis,@x\n"), expected);  // - is a gene here
   std::string table = "gene_1,gene_2\n";
@@ -144,7 +144,7 @@ TEST(Candidates, AnApostropheBeforeASignIsTakenOff) {
   EXPECT_EQ(read(table), expected);
   const Names without({"a", "-b"});
   write_file(folder / "samples.csv", "-\n'-b\n");
-  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", without)), (Samples{{}, {1}}));
+  EXPECT_EQ(all_of(*listed_samples(folder / "samples.csv", without)), (GeneLists{{}, {1}}));
   write_file(folder / "samples.csv", "'-\n");  // a name, not the wild type
   EXPECT_ERROR(listed_samples(folder / "samples.csv", without), "there is no gene '-'");
 }

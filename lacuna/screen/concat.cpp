@@ -12,7 +12,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kReportEvery = 1 << 16;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kExactInF64 = int64_t(1) << 53;
 

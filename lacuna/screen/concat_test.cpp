@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-class ConcatTest : public testing::Test {
+class ConcatTest : public ::testing::Test {
  protected:
   Screen write(const std::string& name, const HeteroGraph& graph, const Samples& samples,
                std::vector<Split> splits = {}) {
@@ -30,7 +30,7 @@ class ConcatTest : public testing::Test {
   }
 
   uint64_t seed_ = fresh_seed();
-  testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
 };
 

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kDesignStream = 2000, kGeneEffectStream = 2001, kPairEffectStream = 2002,
                    kSampleStream = uint64_t(1) << 32;
 constexpr uint32_t kMostRemoved = 16;
-constexpr uint64_t kBlock = 4096;        // samples per task
+constexpr uint64_t kTaskSamples = 4096;  // samples per task
 constexpr uint64_t kBlocksPerStep = 64;  // tasks between two reports of progress
 
 struct QueryPair {
@@ -164,8 +164,8 @@ void draw_samples(const GenerateOptions& options, const Source& source,
     std::vector<uint8_t> seen(source.by_source.rows(), 0);
     std::array<uint32_t, kMostRemoved> buffer;
     const std::span<uint32_t> genes(buffer.data(), k);
-    const uint64_t end = std::min(options.samples, (block + 1) * kBlock);
-    for (uint64_t s = block * kBlock; s < end; ++s) {
+    const uint64_t end = std::min(options.samples, (block + 1) * kTaskSamples);
+    for (uint64_t s = block * kTaskSamples; s < end; ++s) {
       Random random(options.seed, kSampleStream + s);
       draw_removed(source.design, s, genes, random);
       double sum = 0;
@@ -177,12 +177,12 @@ void draw_samples(const GenerateOptions& options, const Source& source,
       std::copy(genes.begin(), genes.end(), removed.begin() + std::ptrdiff_t(s * k));
     }
   };
-  const uint64_t blocks = (options.samples + kBlock - 1) / kBlock;
+  const uint64_t blocks = (options.samples + kTaskSamples - 1) / kTaskSamples;
   progress.begin("drawing samples", options.samples, "samples");
   for (uint64_t first = 0; first < blocks; first += kBlocksPerStep) {
     parallel_for(std::min(kBlocksPerStep, blocks - first), 0,
                  [&](uint64_t b) { draw_block(first + b); });
-    progress.advance(std::min(options.samples, (first + kBlocksPerStep) * kBlock));
+    progress.advance(std::min(options.samples, (first + kBlocksPerStep) * kTaskSamples));
   }
   progress.end();
 }

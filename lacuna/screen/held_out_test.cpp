@@ -14,12 +14,12 @@
 namespace lacuna {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using GeneSet = std::set<uint32_t>;
 
 // Triples: one of `pairs` query pairs, which share no genes, and one of the other genes. Some
 // repeats, some wild types. The number of the query pair is a column.
-Samples query_samples(uint64_t seed, uint64_t count, uint32_t genes, uint32_t pairs) {
+Samples separate_query_samples(uint64_t seed, uint64_t count, uint32_t genes, uint32_t pairs) {
   Random random(seed, 2);
   SampleBuilder builder(genes, {"label"});
   std::vector<uint32_t> query, last;
@@ -42,9 +42,9 @@ Samples query_samples(uint64_t seed, uint64_t count, uint32_t genes, uint32_t pa
   return samples;
 }
 
-class HeldOutTest : public testing::Test {
+class HeldOutTest : public ::testing::Test {
  protected:
-  HeldOutTest() : samples_(query_samples(seed_, 1500, 120, 20)) {
+  HeldOutTest() : samples_(separate_query_samples(seed_, 1500, 120, 20)) {
     const HeteroGraph graph = small_graph(seed_, 120);
     write_screen(directory_ / "screen", {graph, samples_, {}, {}});
   }

@@ -11,8 +11,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kReportEvery = 1 << 16;
-
 // A gene that is removed together with another, and the sample.
 using Partner = std::pair<uint32_t, uint32_t>;
 

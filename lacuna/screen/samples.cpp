@@ -15,16 +15,16 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kBlock = 65536;  // samples in one part of the fingerprint
+constexpr uint64_t kFingerprintBlock = 65536;  // samples in one part of the fingerprint
 
 struct PartName {
   Part part;
   std::string_view name;
 };
-constexpr std::array<PartName, 4> kParts = {{{Part::train, "train"},
-                                             {Part::validation, "validation"},
-                                             {Part::test, "test"},
-                                             {Part::unused, "unused"}}};
+constexpr std::array<PartName, 4> kPartNames = {{{Part::train, "train"},
+                                                 {Part::validation, "validation"},
+                                                 {Part::test, "test"},
+                                                 {Part::unused, "unused"}}};
 
 // Calls f with the elements in their own type.
 template <class F>
@@ -95,7 +95,7 @@ uint64_t hash_label(const Samples& samples, uint64_t label) {
   std::vector<float> piece;
   for (uint64_t s = 0; s < samples.size(); ++s) {
     piece.push_back(values[s * labels + label]);
-    if (piece.size() < kBlock && s + 1 < samples.size()) continue;
+    if (piece.size() < kFingerprintBlock && s + 1 < samples.size()) continue;
     hasher.add(std::as_bytes(std::span(piece)));
     piece.clear();
   }
@@ -162,7 +162,7 @@ Array codes_as(std::span<const uint32_t> codes, size_t categories) {
 }  // namespace
 
 std::string_view name(Part part) {
-  for (const auto& entry : kParts)
+  for (const auto& entry : kPartNames)
     if (entry.part == part) return entry.name;
   throw Error("{} is not a part of a split; 0 is train, 1 validation, 2 test, 255 unused",
               int(part));
@@ -170,7 +170,7 @@ std::string_view name(Part part) {
 
 Part part_from_name(std::string_view name) {
   if (name == "val") return Part::validation;
-  for (const auto& entry : kParts)
+  for (const auto& entry : kPartNames)
     if (entry.name == name) return entry.part;
   throw Error("'{}' is not a part of a split; use train, validation, test or unused", name);
 }
@@ -352,7 +352,7 @@ void check_values(const Samples& samples, uint32_t gene_count, Progress& progres
   for (uint64_t s = 0; s < samples.size(); ++s) {
     reader.read(s, removed);
     check_removed(removed, s, gene_count);
-    if (s % kBlock != 0) continue;
+    if (s % kFingerprintBlock != 0) continue;
     throw_if_stopped();
     progress.advance(s);
   }
@@ -375,7 +375,7 @@ Fingerprint fingerprint_of_removed(const Samples& samples, uint64_t begin, uint6
   Fingerprint fingerprint;
   const RemovedReader reader(samples);
   while (begin < end) {
-    const uint64_t block_end = std::min((begin / kBlock + 1) * kBlock, end);
+    const uint64_t block_end = std::min((begin / kFingerprintBlock + 1) * kFingerprintBlock, end);
     const std::string name = fmt::format("samples {}:{}", begin, block_end);
     const FingerprintPart* part = known.find(name);
     fingerprint.add(name, part ? part->hash : hash_block(reader, begin, block_end));
@@ -386,9 +386,9 @@ Fingerprint fingerprint_of_removed(const Samples& samples, uint64_t begin, uint6
 
 Fingerprint fingerprint_of(const Samples& samples) {
   Fingerprint fingerprint;
-  for (uint64_t begin = 0; begin < samples.size(); begin += kBlock) {
+  for (uint64_t begin = 0; begin < samples.size(); begin += kFingerprintBlock) {
     throw_if_stopped();
-    const uint64_t end = std::min(begin + kBlock, samples.size());
+    const uint64_t end = std::min(begin + kFingerprintBlock, samples.size());
     const Fingerprint block = fingerprint_of_removed(samples, begin, end);
     for (const FingerprintPart& part : block.parts()) fingerprint.add(part.name, part.hash);
   }

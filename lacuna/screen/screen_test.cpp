@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-class ScreenTest : public testing::Test {
+class ScreenTest : public ::testing::Test {
  protected:
   ScreenTest() { RecordProperty("seed", std::to_string(seed_)); }
   Screen write(uint64_t count = 300) {
@@ -40,7 +40,7 @@ class ScreenTest : public testing::Test {
   }
 
   uint64_t seed_ = fresh_seed();
-  testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   fs::path path_ = directory_ / "screen";
 };

@@ -47,7 +47,7 @@ Samples query_samples(uint64_t seed, uint64_t count, uint32_t genes, uint64_t pa
   return samples;
 }
 
-class SplitTest : public testing::Test {
+class SplitTest : public ::testing::Test {
  protected:
   Screen make(uint64_t count = 3000, uint32_t genes = 200, uint64_t pairs = 60) {
     return write(query_samples(seed_, count, genes, pairs), genes);
@@ -75,7 +75,7 @@ class SplitTest : public testing::Test {
   }
 
   uint64_t seed_ = fresh_seed();
-  testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   int screens_ = 0;
 };

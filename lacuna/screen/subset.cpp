@@ -15,8 +15,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kReportEvery = 1 << 16;
-
 using Predicate = std::function<bool(uint64_t sample)>;
 
 // A condition taken apart: "0.01<=p<0.05" is {left "0.01" "<=", subject "p", right "<" "0.05"}.

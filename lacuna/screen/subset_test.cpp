@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-class SubsetTest : public testing::Test {
+class SubsetTest : public ::testing::Test {
  protected:
   SubsetTest()
       : screen_(write_screen(
@@ -44,7 +44,7 @@ class SubsetTest : public testing::Test {
 
   static constexpr uint64_t kCount = 600;
   uint64_t seed_ = fresh_seed();
-  testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   Screen screen_;
 };

@@ -10,8 +10,6 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kReportEvery = 1 << 16;
-
 // Mean and sd as the values come (Welford): no copy, no cancellation.
 class NumberCounter {
  public:

@@ -12,10 +12,10 @@
 namespace lacuna {
 namespace {
 
-class SummaryTest : public testing::Test {
+class SummaryTest : public ::testing::Test {
  protected:
   uint64_t seed_ = fresh_seed();
-  testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
+  ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
 };
 

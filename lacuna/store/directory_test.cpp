@@ -17,7 +17,7 @@ DirectoryFormat format(int version = 1) {
   return {kFormat, version, {"a/*.npy", "b/*.npy", "old/*.npy", "*.txt", "data.bin", "none.bin"}};
 }
 
-class DirectoryTest : public testing::Test {
+class DirectoryTest : public ::testing::Test {
  protected:
   Directory write(int version = 1) {
     DirectoryWriter writer(path_, format(version), {{"command", "test"}});

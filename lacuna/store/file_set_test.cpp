@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 bool is_ours(const std::string& name) { return name != "mine.npy"; }
 
@@ -54,7 +54,7 @@ TEST(FileSet, ComesBackAndLeavesNothingOfTheOldButWhatIsTheUsers) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(root / "data"))
     names.insert(entry.path().filename().string());
-  EXPECT_THAT(names, testing::ElementsAre("a.npy", "b.npy", "mine.npy", "new.npy"));
+  EXPECT_THAT(names, ::testing::ElementsAre("a.npy", "b.npy", "mine.npy", "new.npy"));
 }
 
 TEST(FileSet, AKillAtAnyStepLeavesTheOldOrTheNewWhole) {

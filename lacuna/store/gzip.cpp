@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
 constexpr int kGzipOnly = 15 + 16;  // zlib's largest window, in gzip's wrapping
-constexpr unsigned char kMagic[] = {0x1f, 0x8b};
+constexpr unsigned char kGzipMagic[] = {0x1f, 0x8b};
 
 }  // namespace
 
@@ -37,7 +37,7 @@ struct GzipFile::State {
     if (::fstat(fd, &info) != 0) throw_errno(path.string(), "cannot read its size");
     if (!S_ISREG(info.st_mode)) throw Error("{}: not a regular file", path.string());
     bytes = uint64_t(info.st_size);
-    fill(sizeof kMagic);
+    fill(sizeof kGzipMagic);
     if (!starts_with_magic()) return;
     if (::inflateInit2(&stream, kGzipOnly) != Z_OK)
       throw Error("{}: no memory for unpacking it", path.string());
@@ -48,8 +48,8 @@ struct GzipFile::State {
     return std::span<const unsigned char>(buffer).subspan(used);
   }
   bool starts_with_magic() const {
-    return unread().size() >= sizeof kMagic &&
-           std::memcmp(unread().data(), kMagic, sizeof kMagic) == 0;
+    return unread().size() >= sizeof kGzipMagic &&
+           std::memcmp(unread().data(), kGzipMagic, sizeof kGzipMagic) == 0;
   }
   uint64_t place() const { return taken - unread().size(); }  // in the file, of what is unread
 
@@ -110,7 +110,7 @@ struct GzipFile::State {
 
   // To the next gzip file in this one; false after the last.
   bool begin_member() {
-    fill(sizeof kMagic);
+    fill(sizeof kGzipMagic);
     if (!starts_with_magic()) {
       check_padding();
       is_done = true;

@@ -12,8 +12,8 @@
 namespace lacuna {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kAlignment = 64;
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr size_t kNpyAlignment = 64;
 constexpr size_t kMaxDimensions = 32;  // what NumPy itself allows
 
 struct Description {
@@ -177,17 +177,17 @@ struct Layout {
 };
 Layout read_layout(std::string_view file) {
   if (file.empty()) throw Error("the file is empty");
-  if (!file.starts_with(kMagic)) throw Error("not a .npy file");
-  if (file.size() < kMagic.size() + 2) throw Error("the file ends inside its header");
-  const int version = uint8_t(file[kMagic.size()]);
+  if (!file.starts_with(kNpyMagic)) throw Error("not a .npy file");
+  if (file.size() < kNpyMagic.size() + 2) throw Error("the file ends inside its header");
+  const int version = uint8_t(file[kNpyMagic.size()]);
   if (version < 1 || version > 3)
     throw Error("version {} of .npy is not known; save it as version 1", version);
   const size_t length_bytes = version == 1 ? 2 : 4;
-  const size_t text = kMagic.size() + 2 + length_bytes;
+  const size_t text = kNpyMagic.size() + 2 + length_bytes;
   if (file.size() < text) throw Error("the file ends inside its header");
   uint64_t length = 0;
   for (size_t i = 0; i < length_bytes; ++i)
-    length |= uint64_t(uint8_t(file[kMagic.size() + 2 + i])) << (8 * i);
+    length |= uint64_t(uint8_t(file[kNpyMagic.size() + 2 + i])) << (8 * i);
   if (length > file.size() - text) throw Error("the file ends inside its header");
   return {text, text + size_t(length)};
 }
@@ -237,14 +237,14 @@ std::string npy_header(std::string_view description, const Shape& shape) {
   if (shape.size() == 1) extents.pop_back();  // "(3,)" is a tuple, "(3)" is not
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
                                  description, extents);
-  const size_t start = kMagic.size() + 4;
+  const size_t start = kNpyMagic.size() + 4;
   const size_t growth = shape.empty() ? 0 : 20 - std::to_string(shape[0]).size();
   const size_t total =
-      (start + text.size() + growth + 1 + kAlignment - 1) / kAlignment * kAlignment;
+      (start + text.size() + growth + 1 + kNpyAlignment - 1) / kNpyAlignment * kNpyAlignment;
   text.resize(total - start - 1, ' ');
   text += '\n';
   LACUNA_ASSERT(text.size() <= 0xffff);
-  std::string header(kMagic);
+  std::string header(kNpyMagic);
   header += {'\x01', '\x00', char(text.size() & 0xff), char(text.size() >> 8)};
   return header + text;
 }

@@ -21,7 +21,7 @@ std::string npy(std::string text, size_t data_bytes, int version = 1) {
   return file + text + std::string(data_bytes, '\x01');
 }
 
-class NpyTest : public testing::Test {
+class NpyTest : public ::testing::Test {
  protected:
   Array read(const std::string& bytes) {
     write_file(file_, bytes);

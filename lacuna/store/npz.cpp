@@ -15,7 +15,7 @@ namespace lacuna {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;  // of each array
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kMemberAlignment = 64;
 
 // ---- the records of a zip file (PKWARE's APPNOTE, section 4.3)
 constexpr uint16_t kVersion = 45;         // reads zip64
@@ -56,7 +56,7 @@ void put_common(Record& record, const Entry& entry, uint64_t extra_bytes) {
 std::string local_header(const Entry& entry) {
   Record extra;
   extra.u16(kZip64Field).u16(16).u64(entry.bytes).u64(entry.bytes);
-  extra.u16(kAlignmentField).u16(uint16_t(2 + entry.padding)).u16(uint16_t(kAlignment));
+  extra.u16(kAlignmentField).u16(uint16_t(2 + entry.padding)).u16(uint16_t(kMemberAlignment));
   extra.bytes.append(entry.padding, '\0');
   Record header;
   header.u32(0x04034b50);
@@ -142,7 +142,8 @@ size_t NpzWriter::add(const std::string& name, std::string_view description, uin
   member->entry = {.name = name + ".npy", .place = end_};
   member->entry.bytes = header.size() + elements * item_bytes;
   const uint64_t unpadded = end_ + local_header(member->entry).size();
-  member->entry.padding = uint16_t((kAlignment - unpadded % kAlignment) % kAlignment);
+  member->entry.padding =
+      uint16_t((kMemberAlignment - unpadded % kMemberAlignment) % kMemberAlignment);
   member->data_place = unpadded + member->entry.padding;
   end_ = member->data_place + member->entry.bytes;
   append_bytes(*member, header);

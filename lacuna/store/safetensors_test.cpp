@@ -16,10 +16,10 @@ namespace lacuna {
 namespace {
 
 fs::path scratch(const std::string& name) {
-  return fs::path(testing::TempDir()) / ("safetensors_test_" + std::to_string(::getpid()) + name);
+  return fs::path(::testing::TempDir()) / ("safetensors_test_" + std::to_string(::getpid()) + name);
 }
 
-Safetensors example() {
+Safetensors example_tensors() {
   Safetensors contents;
   contents.arrays["bytes"] = Array::from(std::vector<uint8_t>{1, 2, 3});
   contents.arrays["weights"] = Array::from(std::vector<float>{1.5f, -2.f, 0.f, 4.f}, {2, 2});
@@ -35,12 +35,12 @@ std::string bytes_of(const fs::path& path) {
 
 TEST(Safetensors, WhatIsWrittenIsRead) {
   const fs::path path = scratch("round");
-  write_safetensors(path, example());
+  write_safetensors(path, example_tensors());
   const Safetensors back = read_safetensors(path);
   ASSERT_EQ(back.arrays.size(), 3u);
   EXPECT_EQ(back.arrays.at("weights").shape(), (Shape{2, 2}));
-  EXPECT_THAT(back.arrays.at("weights").as<float>(), testing::ElementsAre(1.5f, -2.f, 0.f, 4.f));
-  EXPECT_THAT(back.arrays.at("bytes").as<uint8_t>(), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(back.arrays.at("weights").as<float>(), ::testing::ElementsAre(1.5f, -2.f, 0.f, 4.f));
+  EXPECT_THAT(back.arrays.at("bytes").as<uint8_t>(), ::testing::ElementsAre(1, 2, 3));
   EXPECT_EQ(back.arrays.at("zz_empty").shape(), (Shape{0, 3}));
   EXPECT_EQ(back.metadata.at("step"), "12");
   fs::remove(path);
@@ -51,7 +51,7 @@ TEST(Safetensors, DamagedFilesAreRefusedAndNeverCrash) {
   SCOPED_TRACE(seed);
   Random random(seed);
   const fs::path path = scratch("damaged");
-  write_safetensors(path, example());
+  write_safetensors(path, example_tensors());
   const std::string whole = bytes_of(path);
   int refused = 0;
   uint64_t sum = 0;  // every byte that an array claims is read
@@ -64,7 +64,7 @@ TEST(Safetensors, DamagedFilesAreRefusedAndNeverCrash) {
     try {
       for (const auto& [name, array] : read_safetensors(path).arrays) sum += hash64(array.bytes());
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr(path.string()));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(path.string()));
       ++refused;
     }
   }
@@ -86,7 +86,7 @@ TEST(Safetensors, HostileHeadersAreRefused) {
   const auto array = [](const std::string& shape, const std::string& place) {
     return fmt::format(R"({{"dtype":"F32","shape":{},"data_offsets":{}}})", shape, place);
   };
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   EXPECT_THAT(said(std::string(100'000, '[')), HasSubstr("nested deeper than"));
   EXPECT_THAT(said("null", 0), HasSubstr("not what safetensors asks for"));
   EXPECT_THAT(said("[]", 0), HasSubstr("not what safetensors asks for"));

@@ -140,8 +140,8 @@ TEST(Optimiser, IsAdamWWithTheNormClipped) {
 }
 
 // A small model with its optimiser, both with random contents.
-struct Trained {
-  explicit Trained(uint64_t seed)
+struct TrainedModel {
+  explicit TrainedModel(uint64_t seed)
       : graph(generate_graph(GraphSize::tiny, 3), at::kCPU),
         model(make_model(YAML::Load("{name: hetero_gin, width: 8, layers: 1}"), graph, 2, seed)),
         optimiser(*model, plain_options()) {
@@ -156,7 +156,7 @@ struct Trained {
 
 const LabelScale kLabels = {{"a", "b"}, {1, 0}, {0.1, -2e-7}, {1.0 / 3, 5}};
 
-void write(const fs::path& file, const Trained& from, const TrainState& state) {
+void write(const fs::path& file, const TrainedModel& from, const TrainState& state) {
   Fingerprint fingerprint;
   fingerprint.add("genes", 42);
   write_checkpoint(file, *from.model, from.optimiser, state,
@@ -171,7 +171,7 @@ void write(const fs::path& file, const Trained& from, const TrainState& state) {
 TEST(Checkpoint, HoldsAllThatItWasGiven) {
   const TemporaryDirectory temporary;
   const fs::path file = temporary / "last.safetensors";
-  const Trained first(1);
+  const TrainedModel first(1);
   TrainState state;
   state.step = 77;
   state.epoch = 3;
@@ -183,7 +183,7 @@ TEST(Checkpoint, HoldsAllThatItWasGiven) {
   state.seconds = 1.5;
   write(file, first, state);
 
-  Trained second(2);
+  TrainedModel second(2);
   const Safetensors contents = read_checkpoint(file);
   load_weights(contents, file, *second.model);
   load_optimiser(contents, file, *second.model, second.optimiser);
@@ -213,7 +213,7 @@ TEST(Checkpoint, HoldsAllThatItWasGiven) {
 TEST(Checkpoint, OtherModelsAreRefusedByName) {
   const TemporaryDirectory temporary;
   const fs::path file = temporary / "c.safetensors";
-  const Trained trained(1);
+  const TrainedModel trained(1);
   write(file, trained, {});
   const Safetensors contents = read_checkpoint(file);
   const auto other = [&](const char* settings) {
@@ -232,7 +232,7 @@ TEST(Checkpoint, DamageAnywhereIsAnError) {
   Random random(seed);
   const TemporaryDirectory temporary;
   const fs::path file = temporary / "c.safetensors";
-  Trained trained(1);
+  TrainedModel trained(1);
   write(file, trained, {});
   const std::string whole = read_text(file);
   const auto read = [&] {
@@ -282,7 +282,7 @@ TEST(Session, AWordThatIsNoDeviceIsAnError) {
 }
 
 // screen: whatever; only model and loss are asked for.
-ScreenTask task_of(const Trained& trained, const TrainOptions& options, const Screen& screen) {
+ScreenTask task_of(const TrainedModel& trained, const TrainOptions& options, const Screen& screen) {
   Config config = parse_config("screen: none", {});
   config.train = options;
   return ScreenTask({config, screen, {}, {}, {}, {}, trained.graph, trained.model});
@@ -316,7 +316,7 @@ TEST(Stepper, SeveralBatchesAreOneLargeBatch) {
   const auto train = [&](const std::vector<int>& ends) {
     TrainOptions options = plain_options();
     options.batch = kSamples;
-    Trained trained(5);
+    TrainedModel trained(5);
     trained.model->eval();  // without dropout
     ScreenTask task = task_of(trained, options, screen);
     Optimiser optimiser(*trained.model, options);

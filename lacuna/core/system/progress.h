@@ -9,6 +9,9 @@
 
 namespace lacuna {
 
+// A loop over samples calls advance() once in so many.
+inline constexpr uint64_t kReportEvery = 1 << 16;
+
 class Progress {
  public:
   virtual ~Progress() = default;

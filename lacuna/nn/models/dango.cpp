@@ -29,8 +29,7 @@
 #include "lacuna/nn/model.h"
 #include "lacuna/torch/stop_point.h"
 
-namespace lacuna {
-namespace {
+namespace lacuna::dango {
 
 constexpr const char* kDefaults = R"(
 name: dango
@@ -150,5 +149,4 @@ class Dango : public Model {
 
 const bool known = add_model<Dango>("dango", kDefaults);
 
-}  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::dango

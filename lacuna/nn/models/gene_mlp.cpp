@@ -8,8 +8,7 @@
 #include "lacuna/nn/layers.h"
 #include "lacuna/nn/model.h"
 
-namespace lacuna {
-namespace {
+namespace lacuna::gene_mlp {
 
 constexpr const char* kDefaults = R"(
 name: mlp
@@ -61,5 +60,4 @@ class GeneMlp : public Model {
 
 const bool known = add_model<GeneMlp>("mlp", kDefaults);
 
-}  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::gene_mlp

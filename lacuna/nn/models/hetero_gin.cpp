@@ -19,8 +19,7 @@
 #include "lacuna/nn/merge.h"
 #include "lacuna/nn/model.h"
 
-namespace lacuna {
-namespace {
+namespace lacuna::hetero_gin {
 
 constexpr const char* kDefaults = R"(
 name: hetero_gin
@@ -266,5 +265,4 @@ class HeteroGin : public Model {
 
 const bool known = add_model<HeteroGin>("hetero_gin", kDefaults);
 
-}  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::hetero_gin

@@ -44,7 +44,7 @@ struct Records {
 };
 
 template <class Real>
-struct Setting {
+struct MaskedSetting {
   RandomGraph graph;
   RandomRemoved removed;
   Reduction options;
@@ -52,8 +52,8 @@ struct Setting {
   std::vector<Real> x, grad_out;
   std::vector<Parameter<Real>> values, eps;
 
-  Setting(uint64_t seed, int64_t batch_, int64_t width_, const Reduction& options_,
-          bool with_values, bool with_eps)
+  MaskedSetting(uint64_t seed, int64_t batch_, int64_t width_, const Reduction& options_,
+                bool with_values, bool with_eps)
       : graph(random_graph(seed, {.nodes = 90, .edges = {700, 0, 80}, .self_loops = true})),
         removed(random_removed(seed, 90, batch_, 4)),
         options(options_),
@@ -105,8 +105,8 @@ TYPED_TEST(AggregateMaskedTyped, SameBitsAsFromIndices) {
           if (values && reduce != Reduce::sum) continue;
           SCOPED_TRACE(fmt::format("{} sum_types {} values {} width {}", name(reduce), sum_types,
                                    values, width));
-          const Setting<TypeParam> s(seed, 5, width, {.reduce = reduce, .sum_types = sum_types},
-                                     values, width != 9);
+          const MaskedSetting<TypeParam> s(
+              seed, 5, width, {.reduce = reduce, .sum_types = sum_types}, values, width != 9);
           const Records records(s.graph, s.removed);
           const MaskView masks = records.view();
           EXPECT_TRUE(same_bits(s.forward(&masks), s.forward(nullptr)));
@@ -122,7 +122,7 @@ TEST(AggregateMasked, OneFlippedByteChangesOneRow) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean}) {
-    const Setting<float> s(seed, 3, 8, {.reduce = reduce}, false, true);
+    const MaskedSetting<float> s(seed, 3, 8, {.reduce = reduce}, false, true);
     Records records(s.graph, s.removed);
     const MaskView masks = records.view();
     const auto before = s.forward(&masks);
@@ -145,7 +145,7 @@ TEST(AggregateMasked, OneFlippedByteChangesOneRow) {
 }
 
 TEST(AggregateMasked, AnEdgeThatIsOffHidesNonFiniteNumbers) {
-  Setting<float> s(fresh_seed(), 2, 3, {}, true, false);
+  MaskedSetting<float> s(fresh_seed(), 2, 3, {}, true, false);
   s.removed = {};
   s.removed.add(std::vector<int32_t>{7});
   s.removed.add(std::vector<int32_t>{7});
@@ -182,7 +182,7 @@ TEST(AggregateMasked, ReadsTheRecordsOfABatch) {
 }
 
 TEST(AggregateMasked, BadInputIsNamed) {
-  const Setting<float> s(1, 2, 4, {}, false, false);
+  const MaskedSetting<float> s(1, 2, 4, {}, false, false);
   const Records records(s.graph, s.removed);
   const auto expect_error = [&](const MaskView& masks, const std::string& part) {
     try {
@@ -202,7 +202,7 @@ TEST(AggregateMasked, BadInputIsNamed) {
   masks = records.view();
   masks.edge_offsets = far;
   expect_error(masks, "edge_offsets[2]");
-  Setting<float> maximum = s;
+  MaskedSetting<float> maximum = s;
   maximum.options.reduce = Reduce::max;
   masks = records.view();
   EXPECT_THROW(maximum.forward(&masks), Error);

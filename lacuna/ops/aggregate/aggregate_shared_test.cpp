@@ -109,9 +109,6 @@ struct Reference {
   }
 };
 
-double same(double number) { return number; }
-double magnitude(double number) { return std::abs(number); }
-
 // The bound of a sum, and the rounding (in double) that a difference leaves of terms that were
 // taken away.
 Terms bound(std::vector<double> kept, const std::vector<double>& all, double count) {
@@ -124,7 +121,8 @@ void expect_matches_reference(const Setting<Real>& s) {
   Setting<Real> wild_type = s;
   wild_type.removed = {};
   for (int64_t b = 0; b < s.shape.batch; ++b) wild_type.removed.add({});
-  const Reference<Real> plain(s, same), kept(s, magnitude), all(wild_type, magnitude);
+  const Reference<Real> plain(s, testing::same), kept(s, testing::magnitude),
+      all(wild_type, testing::magnitude);
   const double batch = double(s.shape.batch), edges = double(s.graph.edge_count());
   expect_close(s.forward(), plain.out, bound(kept.out, all.out, 4));  // one rounding, and slack
   const auto grad = s.backward();
@@ -229,7 +227,7 @@ TEST(AggregateShared, NonFiniteGradientsReachExactlyTheNodesThatTheyComeFrom) {
   s.removed = {};
   for (int b = 0; b < 5; ++b) s.removed.add(std::vector<int32_t>{b});
   s.grad_out[(20 * 5 + 3) * 9 + 4] = std::numeric_limits<float>::infinity();  // sample 3
-  const Reference<float> reference(s, same);
+  const Reference<float> reference(s, testing::same);
   const auto grad = s.backward();
   for (size_t i = 0; i < grad.x.size(); ++i)
     EXPECT_EQ(std::isfinite(grad.x[i]), std::isfinite(reference.grad.x[i])) << i;

@@ -103,9 +103,6 @@ struct ReferenceCase {
   }
 };
 
-double same(double number) { return number; }
-double magnitude(double number) { return std::abs(number); }
-
 double largest_degree(const RandomGraph& graph, bool sum_types, bool out) {
   std::vector<double> degree(graph.nodes);
   double largest = 0;
@@ -118,7 +115,7 @@ double largest_degree(const RandomGraph& graph, bool sum_types, bool out) {
 
 template <class Real>
 void expect_matches_reference(const Case<Real>& c) {
-  const ReferenceCase<Real> plain(c, same), absolute(c, magnitude);
+  const ReferenceCase<Real> plain(c, testing::same), absolute(c, testing::magnitude);
   const bool maximum = c.options.reduce == Reduce::max;
   const double types = double(c.graph.types.size());
 
@@ -450,7 +447,7 @@ TEST(Aggregate, NonFiniteNumbersReachExactlyTheRowsThatSumThem) {
           seed,
           {.graph = {.nodes = 90, .edges = {200, 100}}, .batch = 4, .width = 9, .reduce = reduce});
       c.x[(11 * 4 + 2) * 9 + 5] = poison;  // node 11, sample 2, channel 5
-      const ReferenceCase<float> reference(c, same);
+      const ReferenceCase<float> reference(c, testing::same);
       const auto expected = aggregate_reference(reference.input);
       const auto out = c.forward();
       for (size_t i = 0; i < out.size(); ++i) {

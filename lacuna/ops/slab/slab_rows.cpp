@@ -12,14 +12,14 @@ namespace {
 
 using namespace slab;
 
-constexpr uint32_t kQuarter = 4;     // lines that read together, and classes that they may read
-constexpr uint32_t kLongest = 128;   // neighbours a line of a chunk takes before a row is folded
-constexpr uint32_t kWindow = 64;     // lines among which a quarter's next one is looked for
-constexpr uint32_t kTaskSteps = 96;  // a task has about this many, or one chunk
-constexpr uint32_t kTaskChunks = 8;
-constexpr uint32_t kStepCost = 5, kChunkCost = 16, kTaskCost = 8;  // in reads of 128 bytes
+constexpr uint32_t kQuarter = 4;        // lines that read together, and classes that they may read
+constexpr uint32_t kLongest = 128;      // neighbours a line of a chunk takes before a row is folded
+constexpr uint32_t kWindow = 64;        // lines among which a quarter's next one is looked for
+constexpr uint32_t kRowTaskSteps = 96;  // a task has about this many, or one chunk
+constexpr uint32_t kRowTaskChunks = 8;
+constexpr uint32_t kRowStepCost = 5, kRowChunkCost = 16, kRowTaskCost = 8;  // in reads of 128 bytes
 
-struct Chunk {
+struct RowChunk {
   std::vector<uint32_t> lines;  // kLines >> fold, by quarters; kNoLine where there are no more
   uint32_t fold;                // log2 of the chunk's lines that a row takes
   uint32_t steps;
@@ -43,14 +43,15 @@ ClassCounts count_classes(const SlabLines& all, uint32_t line) {
 
 // Chunks of lines [begin, end), which are not folded: the longest line left, then for every quarter
 // those of the next few that keep its classes even and are long.
-void fill_chunks(const SlabLines& all, uint32_t begin, uint32_t end, std::vector<Chunk>& chunks) {
+void fill_chunks(const SlabLines& all, uint32_t begin, uint32_t end,
+                 std::vector<RowChunk>& chunks) {
   std::vector<ClassCounts> classes;
   for (uint32_t i = begin; i < end; ++i) classes.push_back(count_classes(all, i));
   std::vector<uint32_t> left(end - begin);
   std::iota(left.begin(), left.end(), begin);
   std::reverse(left.begin(), left.end());  // the longest is the last one, where taking is cheap
   while (!left.empty()) {
-    Chunk chunk = {{}, 0, std::max(1u, all.lines[left.back()].count)};
+    RowChunk chunk = {{}, 0, std::max(1u, all.lines[left.back()].count)};
     for (uint32_t q = 0; q < kLines / kQuarter; ++q) {
       ClassCounts filled = {};
       for (uint32_t n = 0; n < kQuarter; ++n) {
@@ -83,12 +84,12 @@ void fill_chunks(const SlabLines& all, uint32_t begin, uint32_t end, std::vector
   }
 }
 
-std::vector<Chunk> make_chunks(const SlabLines& all) {
-  std::vector<Chunk> chunks;
+std::vector<RowChunk> make_chunks(const SlabLines& all) {
+  std::vector<RowChunk> chunks;
   const uint32_t count = uint32_t(all.lines.size());
   uint32_t i = 0;
   while (i < count && fold_of(all.lines[i].count) > 0) {
-    Chunk chunk = {{}, fold_of(all.lines[i].count), 0};
+    RowChunk chunk = {{}, fold_of(all.lines[i].count), 0};
     const uint32_t parts = 1u << chunk.fold;
     chunk.steps = (all.lines[i].count + parts - 1) / parts;
     while (chunk.lines.size() < kLines >> chunk.fold && i < count &&
@@ -100,7 +101,7 @@ std::vector<Chunk> make_chunks(const SlabLines& all) {
   }
   fill_chunks(all, i, count, chunks);
   std::stable_sort(chunks.begin(), chunks.end(),
-                   [](const Chunk& a, const Chunk& b) { return a.steps > b.steps; });
+                   [](const RowChunk& a, const RowChunk& b) { return a.steps > b.steps; });
   return chunks;
 }
 
@@ -169,7 +170,7 @@ class Quarter {
   uint32_t left_[kQuarter] = {};
 };
 
-void write_chunk(const SlabLines& all, const Chunk& chunk, bool last, uint32_t slab_rows,
+void write_chunk(const SlabLines& all, const RowChunk& chunk, bool last, uint32_t slab_rows,
                  SlabPanel& panel) {
   Queue queues[kLines];
   const uint32_t parts = 1u << chunk.fold;
@@ -211,19 +212,19 @@ void write_chunk(const SlabLines& all, const Chunk& chunk, bool last, uint32_t s
       }
     }
   }
-  panel.cost.back() += kStepCost * chunk.steps + kChunkCost;
+  panel.cost.back() += kRowStepCost * chunk.steps + kRowChunkCost;
   panel.gathers += uint64_t(kLines) * chunk.steps;
 }
 
 SlabPanel write_panel(const SlabLines& all, uint32_t slab_rows) {
-  const std::vector<Chunk> chunks = make_chunks(all);
+  const std::vector<RowChunk> chunks = make_chunks(all);
   std::vector<uint32_t> lengths;
-  for (const Chunk& chunk : chunks) lengths.push_back(chunk.steps + 4);
+  for (const RowChunk& chunk : chunks) lengths.push_back(chunk.steps + 4);
   SlabPanel panel;
-  for (const SlabRun& task : cut_into_tasks(lengths, kTaskSteps, kTaskChunks)) {
+  for (const SlabRun& task : cut_into_tasks(lengths, kRowTaskSteps, kRowTaskChunks)) {
     panel.tasks.push_back(
         {uint32_t(panel.units.size() / kRowUnitBytes), uint32_t(panel.heads.size())});
-    panel.cost.push_back(kTaskCost);
+    panel.cost.push_back(kRowTaskCost);
     for (size_t i = task.begin; i < task.end; ++i) {
       write_chunk(all, chunks[i], i + 1 == task.end, slab_rows, panel);
     }

@@ -20,8 +20,8 @@
 namespace lacuna {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -66,7 +66,7 @@ EvaluationInput real_input(const Config& config, int rounds) {
   return input;
 }
 
-class CompareTest : public testing::Test {
+class CompareTest : public ::testing::Test {
  protected:
   CompareTest() {
     write_screen(folder_ / "screen", {small_graph(1),
@@ -260,8 +260,8 @@ TEST_F(CompareTest, RunsOfAnotherSplitAreNotMixedIn) {
   for (const char* member : {"drawn", "checksum"}) older.erase(member);
   const auto forget = [&] { write_file(out() / "compare.json", older.dump()); };
   forget();
-  EXPECT_THAT(compare().notes, testing::SizeIs(8));
-  EXPECT_THAT(compare().notes, testing::IsEmpty());  // from now on it is known
+  EXPECT_THAT(compare().notes, ::testing::SizeIs(8));
+  EXPECT_THAT(compare().notes, ::testing::IsEmpty());  // from now on it is known
 
   const fs::path path = out() / "random_train.lr=0.25_seed=1";
   const Screen screen = Screen::open(folder_ / "screen");
@@ -270,8 +270,8 @@ TEST_F(CompareTest, RunsOfAnotherSplitAreNotMixedIn) {
   keep_split(Run::open(path), screen, screen.split("random"));
   write_evaluation(path, {}, fake_evaluation(make_grid(options_).runs[0].config));
   forget();
-  EXPECT_THAT(compare().notes, testing::SizeIs(7));
-  EXPECT_THAT(trained_, testing::IsEmpty());
+  EXPECT_THAT(compare().notes, ::testing::SizeIs(7));
+  EXPECT_THAT(trained_, ::testing::IsEmpty());
   redraw_split(folder_ / "screen", "random");
   forget();
   EXPECT_ERROR(compare(), "is not the one that " + path.string() + " was begun with");
@@ -370,7 +370,7 @@ TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
   const auto rows = comparison_rows(comparison);
   EXPECT_EQ(rows[2].back(), "ahead");
   EXPECT_EQ(rows[3].back(), "not told apart");
-  EXPECT_THAT(rows[2][rows[2].size() - 2], testing::StartsWith("Pearson +0."));
+  EXPECT_THAT(rows[2][rows[2].size() - 2], ::testing::StartsWith("Pearson +0."));
   const Json ridge = Json::parse(read_text(out() / "summary.json")).at("rows").at(1);
   EXPECT_EQ(ridge.at("difference").at("model_is"), "ahead");
   EXPECT_EQ(ridge.at("difference").at("pearson").at("runs"), 3);

@@ -9,9 +9,9 @@
 namespace lacuna {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
-class GridTest : public testing::Test {
+class GridTest : public ::testing::Test {
  protected:
   GridTest() { write_file(folder_ / "config.yaml", "screen: some/where\ntrain: {epochs: 3}\n"); }
 

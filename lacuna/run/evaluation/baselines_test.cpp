@@ -17,12 +17,12 @@ namespace lacuna {
 namespace {
 
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
-constexpr uint32_t kGenes = 18;
+constexpr uint32_t kScreenGenes = 18;
 
 using GeneSet = std::set<uint32_t>;
 using Pair = std::pair<uint32_t, uint32_t>;
 
-struct Example {
+struct LabelledScreen {
   Samples samples;
   Split split;
   std::vector<GeneSet> sets;  // [S]
@@ -31,15 +31,15 @@ struct Example {
 
 // Nought to three genes a sample, some of them twice; two labels, the second with effects of genes
 // and of one pair, some of it missing; gene 17 is never removed in training.
-Example random_example(uint64_t seed, uint64_t count = 300) {
+LabelledScreen random_screen(uint64_t seed, uint64_t count = 300) {
   Random random(seed);
-  Example example;
-  SampleBuilder builder(kGenes, {"other", "label"});
+  LabelledScreen example;
+  SampleBuilder builder(kScreenGenes, {"other", "label"});
   std::vector<uint8_t> parts;
   for (uint64_t s = 0; s < count; ++s) {
     const uint8_t part = uint8_t(s % 5 < 3 ? 0 : s % 5 - 2);
     std::vector<uint32_t> removed(random.below(4));
-    for (auto& gene : removed) gene = uint32_t(random.below(kGenes - (part == 0)));
+    for (auto& gene : removed) gene = uint32_t(random.below(kScreenGenes - (part == 0)));
     if (removed.size() == 3 && random.below(2)) removed = {5, 3, removed[2], removed[2]};
     const GeneSet set(removed.begin(), removed.end());
     double label = 1 + 0.3 * random.normal();
@@ -56,13 +56,13 @@ Example random_example(uint64_t seed, uint64_t count = 300) {
   return example;
 }
 
-std::vector<uint64_t> all(const Example& example) {
+std::vector<uint64_t> all(const LabelledScreen& example) {
   std::vector<uint64_t> numbers(example.sets.size());
   for (uint64_t s = 0; s < numbers.size(); ++s) numbers[s] = s;
   return numbers;
 }
 
-std::vector<uint64_t> measured_in(const Example& example, Part part) {
+std::vector<uint64_t> measured_in(const LabelledScreen& example, Part part) {
   std::vector<uint64_t> numbers;
   for (uint64_t s : all(example))
     if (example.split.parts.as<uint8_t>()[s] == uint8_t(part) && !std::isnan(example.labels[s]))
@@ -79,7 +79,7 @@ std::vector<Pair> pairs_of(const GeneSet& set) {
 }
 
 // How many of the training samples remove each pair.
-std::map<Pair, int> pair_counts(const Example& example) {
+std::map<Pair, int> pair_counts(const LabelledScreen& example) {
   std::map<Pair, int> counts;
   for (uint64_t s : measured_in(example, Part::train))
     for (const Pair& pair : pairs_of(example.sets[s])) ++counts[pair];
@@ -88,12 +88,13 @@ std::map<Pair, int> pair_counts(const Example& example) {
 
 // Predictions for all samples of a dense ridge on genes, and on recurring pairs where asked for.
 // sample_weights: of the measured training samples, or empty: all 1.
-std::vector<double> dense_predictions(const Example& example, double strength, bool with_pairs,
+std::vector<double> dense_predictions(const LabelledScreen& example, double strength,
+                                      bool with_pairs,
                                       const std::vector<double>& sample_weights = {}) {
   std::map<Pair, uint32_t> columns;
   if (with_pairs)
     for (const auto& [pair, count] : pair_counts(example))
-      if (count >= 2) columns.emplace(pair, kGenes + uint32_t(columns.size()));
+      if (count >= 2) columns.emplace(pair, kScreenGenes + uint32_t(columns.size()));
   const auto columns_of = [&](const GeneSet& set) {
     std::vector<uint32_t> found(set.begin(), set.end());
     for (const Pair& pair : pairs_of(set))
@@ -101,7 +102,7 @@ std::vector<double> dense_predictions(const Example& example, double strength, b
     return found;
   };
   Indicators x;
-  x.columns = kGenes + uint32_t(columns.size());
+  x.columns = kScreenGenes + uint32_t(columns.size());
   std::vector<double> y, predictions;
   for (uint64_t s : measured_in(example, Part::train)) {
     for (uint32_t column : columns_of(example.sets[s])) x.column.push_back(column);
@@ -116,7 +117,7 @@ std::vector<double> dense_predictions(const Example& example, double strength, b
   return predictions;
 }
 
-double mse(const Example& example, const std::vector<double>& predictions, Part part) {
+double mse(const LabelledScreen& example, const std::vector<double>& predictions, Part part) {
   double squares = 0;
   const auto numbers = measured_in(example, part);
   for (uint64_t s : numbers) squares += std::pow(predictions[s] - example.labels[s], 2);
@@ -129,9 +130,9 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
 }
 
 TEST(Baselines, AreTheFiveInOrder) {
-  const Example example = random_example(1);
+  const LabelledScreen example = random_screen(1);
   std::vector<std::string> names;
-  for (const auto& baseline : fit_baselines(example.samples, kGenes, example.split, 1))
+  for (const auto& baseline : fit_baselines(example.samples, kScreenGenes, example.split, 1))
     names.push_back(baseline.name);
   EXPECT_EQ(names, (std::vector<std::string>{"mean", "gene", "pair", "ridge", "ridge_pairs"}));
 }
@@ -139,11 +140,11 @@ TEST(Baselines, AreTheFiveInOrder) {
 TEST(Baselines, MeanIsThatOfMeasuredTrainingLabels) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
+  const LabelledScreen example = random_screen(seed);
   double sum = 0;
   const auto train = measured_in(example, Part::train);
   for (uint64_t s : train) sum += example.labels[s];
-  const auto mean = fit_baselines(example.samples, kGenes, example.split, 1)[0];
+  const auto mean = fit_baselines(example.samples, kScreenGenes, example.split, 1)[0];
   expect_near(mean.predict(example.samples, all(example)),
               std::vector<double>(example.sets.size(), sum / double(train.size())));
 }
@@ -151,15 +152,15 @@ TEST(Baselines, MeanIsThatOfMeasuredTrainingLabels) {
 TEST(Baselines, GeneIsTheDenseFitOfStrengthOne) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
-  const auto gene = fit_baselines(example.samples, kGenes, example.split, 1)[1];
+  const LabelledScreen example = random_screen(seed);
+  const auto gene = fit_baselines(example.samples, kScreenGenes, example.split, 1)[1];
   expect_near(gene.predict(example.samples, all(example)), dense_predictions(example, 1, false));
 }
 
 TEST(Baselines, PairAddsTheShrunkenRestOfTheRecurringPair) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
+  const LabelledScreen example = random_screen(seed);
   const std::map<Pair, int> counts = pair_counts(example);
   const auto recurring = [&](const GeneSet& set) {
     Pair best;
@@ -183,7 +184,7 @@ TEST(Baselines, PairAddsTheShrunkenRestOfTheRecurringPair) {
     const auto at = left.find(recurring(example.sets[s]));
     if (at != left.end()) expected[s] += at->second.first / (at->second.second + 1);
   }
-  const auto pair = fit_baselines(example.samples, kGenes, example.split, 1)[2];
+  const auto pair = fit_baselines(example.samples, kScreenGenes, example.split, 1)[2];
   EXPECT_GT(left.size(), 3u);
   EXPECT_NE(pair.note.find(fmt::format("{} recurring pairs", left.size())), std::string::npos);
   expect_near(pair.predict(example.samples, all(example)), expected);
@@ -192,8 +193,8 @@ TEST(Baselines, PairAddsTheShrunkenRestOfTheRecurringPair) {
 TEST(Baselines, RidgesAreDenseFitsOfTheStrengthThatIsBestOnValidation) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
-  const auto baselines = fit_baselines(example.samples, kGenes, example.split, 1);
+  const LabelledScreen example = random_screen(seed);
+  const auto baselines = fit_baselines(example.samples, kScreenGenes, example.split, 1);
   for (bool with_pairs : {false, true}) {
     double best = std::numeric_limits<double>::infinity(), best_strength = 0;
     std::vector<double> expected;
@@ -214,17 +215,17 @@ TEST(Baselines, RidgesAreDenseFitsOfTheStrengthThatIsBestOnValidation) {
 TEST(Baselines, WithoutValidationTheDefaultStrengthIsUsedAndSaid) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  Example example = random_example(seed);
+  LabelledScreen example = random_screen(seed);
   std::vector<uint8_t> parts(example.sets.size(), 0);
   example.split.parts = Array::from(std::move(parts));
-  const auto baselines = fit_baselines(example.samples, kGenes, example.split, 1);
+  const auto baselines = fit_baselines(example.samples, kScreenGenes, example.split, 1);
   EXPECT_NE(baselines[3].note.find("the default"), std::string::npos);
   expect_near(baselines[3].predict(example.samples, all(example)),
               dense_predictions(example, kDefaultRidgeStrength, false));
 }
 
 // Weights of mean 1 over the training samples that have the label and a weight above 0.
-std::vector<double> scaled_weights(const Example& example, const Column& column) {
+std::vector<double> scaled_weights(const LabelledScreen& example, const Column& column) {
   std::vector<double> weights;
   double sum = 0;
   for (uint64_t s : measured_in(example, Part::train)) {
@@ -239,14 +240,14 @@ std::vector<double> scaled_weights(const Example& example, const Column& column)
 TEST(Baselines, WeightsOfSamplesAreThoseOfTheDenseFit) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  Example example = random_example(seed);
+  LabelledScreen example = random_screen(seed);
   // All measured, so that a sample of weight 0 does not count for which pairs recur.
   std::vector<double> values;
   Random random(seed, 8);
   for (uint64_t s = 0; s < example.sets.size(); ++s) values.push_back(0.2 + 5 * random.uniform());
   const Column column = {"w", Array::from(values), {}};
   const auto fits =
-      fit_baselines(example.samples, kGenes, example.split, 1, {}, BaselineLimits(), &column);
+      fit_baselines(example.samples, kScreenGenes, example.split, 1, {}, BaselineLimits(), &column);
   const std::vector<double> weights = scaled_weights(example, column);
   const auto train = measured_in(example, Part::train);
   double sum = 0;
@@ -287,12 +288,12 @@ TEST(Baselines, WeightsOfSamplesAreThoseOfTheDenseFit) {
 TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
+  const LabelledScreen example = random_screen(seed);
   const uint64_t count = example.sets.size();
-  const auto fit = [&](const Example& of, const Column* weights) {
+  const auto fit = [&](const LabelledScreen& of, const Column* weights) {
     std::vector<std::vector<float>> predictions;
     for (const auto& one :
-         fit_baselines(of.samples, kGenes, of.split, 1, {}, BaselineLimits(), weights))
+         fit_baselines(of.samples, kScreenGenes, of.split, 1, {}, BaselineLimits(), weights))
       predictions.push_back(one.predict(example.samples, all(example)));
     return predictions;
   };
@@ -313,7 +314,7 @@ TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
       parts[s] = uint8_t(Part::unused);
     }
   const Column some = {"w", Array::from(values), {}};
-  Example without = example;
+  LabelledScreen without = example;
   without.split.parts = Array::from(parts);
   expect_close(fit(example, &some), fit(without, nullptr));
 }
@@ -321,14 +322,14 @@ TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
 TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
-  Example other = example;
+  const LabelledScreen example = random_screen(seed);
+  LabelledScreen other = example;
   std::vector<float> labels(example.samples.labels.as<float>().begin(),
                             example.samples.labels.as<float>().end());
   for (uint64_t s : samples_in(example.split, Part::test)) labels[2 * s + 1] = float(s);
   other.samples.labels = Array::from(std::move(labels), {example.sets.size(), 2});
-  const auto before = fit_baselines(example.samples, kGenes, example.split, 1);
-  const auto after = fit_baselines(other.samples, kGenes, other.split, 1);
+  const auto before = fit_baselines(example.samples, kScreenGenes, example.split, 1);
+  const auto after = fit_baselines(other.samples, kScreenGenes, other.split, 1);
   for (size_t b = 0; b < before.size(); ++b)
     EXPECT_EQ(before[b].predict(example.samples, all(example)),
               after[b].predict(example.samples, all(example)));
@@ -337,15 +338,15 @@ TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {
 TEST(Baselines, UnseenGenesHaveNoEffectAndTheWildTypeGetsTheIntercept) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
-  SampleBuilder builder(kGenes, {"label"});
+  const LabelledScreen example = random_screen(seed);
+  SampleBuilder builder(kScreenGenes, {"label"});
   const float none[] = {kMissing};
   for (const std::vector<uint32_t>& set :
        {std::vector<uint32_t>{}, {17}, {3, 5}, {17, 5, 3}, {5, 3, 3}})
     builder.add(set, none);
   const Samples asked = builder.finish();
   const std::vector<uint64_t> chosen = {0, 1, 2, 3, 4};
-  for (const auto& baseline : fit_baselines(example.samples, kGenes, example.split, 1)) {
+  for (const auto& baseline : fit_baselines(example.samples, kScreenGenes, example.split, 1)) {
     const auto predictions = baseline.predict(asked, chosen);
     EXPECT_FLOAT_EQ(predictions[0], float(baseline.intercept)) << baseline.name;
     EXPECT_EQ(predictions[1], predictions[0]) << baseline.name;
@@ -355,17 +356,18 @@ TEST(Baselines, UnseenGenesHaveNoEffectAndTheWildTypeGetsTheIntercept) {
 }
 
 TEST(Baselines, SayWhatIsWrong) {
-  Example example = random_example(1);
-  SampleBuilder builder(kGenes + 1, {"label"});
+  LabelledScreen example = random_screen(1);
+  SampleBuilder builder(kScreenGenes + 1, {"label"});
   const float labels[] = {std::numeric_limits<float>::infinity()};
-  builder.add(std::vector<uint32_t>{kGenes}, labels);
+  builder.add(std::vector<uint32_t>{kScreenGenes}, labels);
   const Samples odd = builder.finish();
   const Split train = {"all", Array::from(std::vector<uint8_t>{0}), {}};
   const Split test = {"held-out", Array::from(std::vector<uint8_t>{2}), {}};
-  EXPECT_ERROR(fit_baselines(odd, kGenes + 1, train, 0), "label 'label' of sample 0 is infinite");
-  EXPECT_ERROR(fit_baselines(odd, kGenes + 1, test, 0),
+  EXPECT_ERROR(fit_baselines(odd, kScreenGenes + 1, train, 0),
+               "label 'label' of sample 0 is infinite");
+  EXPECT_ERROR(fit_baselines(odd, kScreenGenes + 1, test, 0),
                "no sample in the training part of split 'held-out' has label 'label'");
-  const auto gene = fit_baselines(example.samples, kGenes, example.split, 1)[1];
+  const auto gene = fit_baselines(example.samples, kScreenGenes, example.split, 1)[1];
   EXPECT_ERROR(gene.predict(odd, std::vector<uint64_t>{0}), "gene index 18");
 }
 
@@ -378,7 +380,7 @@ std::string names_of(const std::vector<Baseline>& baselines) {
 TEST(Baselines, TooManyPairsAreLeftOutAndSaid) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  const Example example = random_example(seed);
+  const LabelledScreen example = random_screen(seed);
   uint64_t pairs = 0, recurring = 0;
   for (const auto& [pair, count] : pair_counts(example)) {
     pairs += uint64_t(count);
@@ -389,7 +391,7 @@ TEST(Baselines, TooManyPairsAreLeftOutAndSaid) {
   const auto fit = [&](const BaselineLimits& limits) {
     notes.clear();
     return names_of(fit_baselines(
-        example.samples, kGenes, example.split, 1,
+        example.samples, kScreenGenes, example.split, 1,
         [&](const std::string& words) { notes.push_back(words); }, limits));
   };
   EXPECT_EQ(fit({.pairs = pairs, .recurring = recurring}), "mean gene pair ridge ridge_pairs ");
@@ -406,11 +408,11 @@ TEST(Baselines, TooManyPairsAreLeftOutAndSaid) {
 }
 
 TEST(Baselines, ARidgeThatDoesNotSettleEndsNothing) {
-  const Example example = random_example(1);  // where strengths settle one after another
+  const LabelledScreen example = random_screen(1);  // where strengths settle one after another
   std::vector<std::string> notes;
   const auto fit = [&](int steps) {
     notes.clear();
-    return fit_baselines(example.samples, kGenes, example.split, 1,
+    return fit_baselines(example.samples, kScreenGenes, example.split, 1,
                          [&](const std::string& words) { notes.push_back(words); },
                          {.ridge_steps = steps});
   };

@@ -16,14 +16,14 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Metrics kUndefined = {0, kNan, kNan, kNan};
 
 // The measured samples with their units, numbered anew so that only units that are here are drawn.
-struct Measured {
+struct MeasuredRows {
   std::vector<uint64_t> rows;  // [n] of the samples
   HeldOutUnits units;          // of these rows
 };
 
-Measured measured_rows(std::span<const float> measured, const HeldOutUnits& units) {
+MeasuredRows measured_rows(std::span<const float> measured, const HeldOutUnits& units) {
   constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-  Measured here;
+  MeasuredRows here;
   std::vector<uint32_t> numbers(units.count, kNone);
   for (uint64_t row = 0; row < measured.size(); ++row) {
     if (std::isnan(measured[row])) continue;
@@ -64,7 +64,7 @@ std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
                              std::span<const float> measured, const HeldOutUnits& units,
                              uint64_t seed, int rounds) {
   LACUNA_ASSERT(units.size() == measured.size() && rounds >= 0);
-  const Measured here = measured_rows(measured, units);
+  const MeasuredRows here = measured_rows(measured, units);
   const RankedValues truth = take(measured, here.rows);
   std::vector<RankedValues> sides;
   for (const std::vector<float>& predicted : predictors) {

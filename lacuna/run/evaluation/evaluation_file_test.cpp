@@ -179,9 +179,9 @@ TEST(EvaluationFile, OneOfAnOlderVersionOpensNotCheckedAndWithoutDifferences) {
   EXPECT_FALSE(evaluation.parts[0].labels[0].scores[1].difference);
   EXPECT_EQ(evaluation.parts[0].unit, "");
   EXPECT_TRUE(read_draws(evaluation, evaluation.parts[0]).values.empty());
-  EXPECT_THAT(evaluation_rows(evaluation)[2], testing::Contains("not computed").Times(2));
+  EXPECT_THAT(evaluation_rows(evaluation)[2], ::testing::Contains("not computed").Times(2));
   EXPECT_THAT(evaluation_lines(evaluation),
-              testing::ElementsAre(testing::HasSubstr("1,000 draws of its 9 samples")));
+              ::testing::ElementsAre(::testing::HasSubstr("1,000 draws of its 9 samples")));
 }
 
 }  // namespace

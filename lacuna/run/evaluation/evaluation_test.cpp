@@ -95,10 +95,11 @@ TEST(Evaluation, ABaselineMayBeLeftOutOfOneLabel) {
     return names;
   };
   EXPECT_THAT(predictors(0),
-              testing::ElementsAre("model", "mean", "gene", "pair", "ridge", "ridge_pairs"));
-  EXPECT_THAT(predictors(1), testing::ElementsAre("model", "mean", "gene", "ridge"));
-  EXPECT_THAT(evaluation.notes,
-              testing::ElementsAre(testing::StartsWith("left out for label 'fitness': pair and")));
+              ::testing::ElementsAre("model", "mean", "gene", "pair", "ridge", "ridge_pairs"));
+  EXPECT_THAT(predictors(1), ::testing::ElementsAre("model", "mean", "gene", "ridge"));
+  EXPECT_THAT(
+      evaluation.notes,
+      ::testing::ElementsAre(::testing::StartsWith("left out for label 'fitness': pair and")));
   write_evaluation(run.path(), f.input, evaluation);
   expect_equal(read_evaluation(run.path()), evaluation);
 }

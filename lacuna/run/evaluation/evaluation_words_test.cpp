@@ -36,17 +36,17 @@ TEST(EvaluationWords, RowsAndLinesForPeople) {
        "0.01 to 0.02", "Pearson +0.01789 (-0.01 to 0.04)", "not told apart"}};
   EXPECT_EQ(evaluation_rows(evaluation), expected);
   EXPECT_THAT(evaluation_lines(evaluation),
-              testing::ElementsAre(
+              ::testing::ElementsAre(
                   "test: intervals are the middle 95% of 10 draws of its 36 pairs",
                   "test: on 'fitness' the model is ahead of mean; not told apart from ridge"));
   evaluation.parts[0].labels.push_back({"interaction", {model}});
   evaluation.bootstrap = 0;
-  EXPECT_THAT(
-      evaluation_rows(evaluation)[0],
-      testing::ElementsAre("part", "label", "predictor", "measured", "Pearson", "Spearman", "MSE"));
+  EXPECT_THAT(evaluation_rows(evaluation)[0],
+              ::testing::ElementsAre("part", "label", "predictor", "measured", "Pearson",
+                                     "Spearman", "MSE"));
   EXPECT_THAT(
       evaluation_rows(evaluation)[4],
-      testing::ElementsAre("test", "interaction", "model", "1234", "0.5679", "0.4", "0.01235"));
+      ::testing::ElementsAre("test", "interaction", "model", "1234", "0.5679", "0.4", "0.01235"));
 }
 
 }  // namespace

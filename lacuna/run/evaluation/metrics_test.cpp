@@ -13,7 +13,7 @@
 namespace lacuna {
 namespace {
 
-constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNotMeasured = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Metrics, AreThoseOfTheTextbookWithAndWithoutTies) {
   const uint64_t seed = fresh_seed();
@@ -37,8 +37,8 @@ TEST(Metrics, WhatWasNotMeasuredIsLeftOut) {
   const Example e = random_example(seed, 80);
   Example with_gaps;
   for (size_t i = 0; i < e.measured.size(); ++i) {
-    with_gaps.predicted.push_back(i % 2 ? kMissing : 1e6f);  // read by nobody
-    with_gaps.measured.push_back(kMissing);
+    with_gaps.predicted.push_back(i % 2 ? kNotMeasured : 1e6f);  // read by nobody
+    with_gaps.measured.push_back(kNotMeasured);
     with_gaps.predicted.push_back(e.predicted[i]);
     with_gaps.measured.push_back(e.measured[i]);
   }
@@ -62,7 +62,7 @@ TEST(Metrics, AreNanWhereTheyAreNotDefined) {
   EXPECT_EQ(compute_metrics(one, one).mse, 0);
   EXPECT_EQ(compute_metrics({}, {}).count, 0u);
   EXPECT_TRUE(std::isnan(compute_metrics({}, {}).mse));
-  const std::vector<float> broken = {1, kMissing, 3};
+  const std::vector<float> broken = {1, kNotMeasured, 3};
   EXPECT_TRUE(std::isnan(compute_metrics(broken, rising).mse));
   EXPECT_TRUE(std::isnan(compute_metrics(broken, rising).spearman));
   EXPECT_TRUE(std::isnan(sample_bootstrap(broken, rising, 1, 10).spearman.low));

@@ -12,7 +12,7 @@
 namespace lacuna {
 namespace {
 
-const Names& genes() {
+const Names& seven_genes() {
   static const Names names({"a", "b", "c", "d", "e", "f", "g"});
   return names;
 }
@@ -29,7 +29,7 @@ std::vector<float> sum_and_count(std::span<const int32_t> removed, std::span<con
 }
 
 PredictionTask task(const fs::path& out, uint64_t batch) {
-  return {.out = out, .genes = genes(), .labels = {"sum", "count"}, .batch = batch};
+  return {.out = out, .genes = seven_genes(), .labels = {"sum", "count"}, .batch = batch};
 }
 
 TEST(PredictCandidates, TheBatchSizeMakesNoDifference) {
@@ -37,7 +37,7 @@ TEST(PredictCandidates, TheBatchSizeMakesNoDifference) {
   std::string expected = "gene_1,gene_2,sum,count\n";
   for (uint32_t a = 0; a < 7; ++a)
     for (uint32_t b = a + 1; b < 7; ++b)
-      expected += fmt::format("{},{},{},2\n", genes()[a], genes()[b], a + b);
+      expected += fmt::format("{},{},{},2\n", seven_genes()[a], seven_genes()[b], a + b);
   for (const uint64_t batch : {1, 2, 4, 20, 21, 22, 1000}) {
     EXPECT_EQ(predict_candidates(*all_pairs(7), sum_and_count, task(folder / "p.csv", batch)), 21u);
     EXPECT_EQ(read_text(folder / "p.csv"), expected) << batch;
@@ -47,7 +47,7 @@ TEST(PredictCandidates, TheBatchSizeMakesNoDifference) {
 TEST(PredictCandidates, ListedSamplesOfAnyWidth) {
   const TemporaryDirectory folder;
   write_file(folder / "samples.txt", "g\n-\nb c d\n");
-  predict_candidates(*listed_samples(folder / "samples.txt", genes()), sum_and_count,
+  predict_candidates(*listed_samples(folder / "samples.txt", seven_genes()), sum_and_count,
                      task(folder / "p.csv", 2));
   EXPECT_EQ(read_text(folder / "p.csv"),
             "gene_1,gene_2,gene_3,sum,count\ng,,,6,1\n,,,0,0\nb,c,d,6,3\n");

@@ -13,17 +13,17 @@
 namespace lacuna {
 namespace {
 
-constexpr size_t kMostColumns = 1000;  // of a kind: each has a place for every sample
+constexpr size_t kMostOfAKind = 1000;  // of a kind: each has a place for every sample
 
 template <class T>
 size_t place_of(std::vector<T>& list, std::string_view name) {
   for (size_t i = 0; i < list.size(); ++i)
     if (list[i].name == name) return i;
-  if (list.size() == kMostColumns)
+  if (list.size() == kMostOfAKind)
     throw Error(
         "'{}' would be label or column {}; a screen has up to {}: does every sample name "
         "its own?",
-        name, kMostColumns + 1, kMostColumns);
+        name, kMostOfAKind + 1, kMostOfAKind);
   list.emplace_back().name = name;
   return list.size() - 1;
 }

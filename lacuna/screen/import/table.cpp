@@ -16,7 +16,7 @@ namespace lacuna {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 18;
-constexpr size_t kMostColumns = 1'000'000;
+constexpr size_t kMostCells = 1'000'000;
 constexpr size_t kShownColumns = 40;         // in a message
 constexpr size_t kLongestRecord = 64 << 20;  // longer is not a table, or a quote was never closed
 
@@ -44,9 +44,9 @@ TableReader::TableReader(const TableSource& source)
   if (record.find('\0') != record.npos) throw Error("{}: not a table of text", path_.string());
   if (record.starts_with("\xef\xbb\xbf")) record_begin_ += 3;
   split_record();
-  if (cells_.size() > kMostColumns)
+  if (cells_.size() > kMostCells)
     throw Error("{}: a header of {} columns, over {}; is it a table?", path_.string(),
-                cells_.size(), kMostColumns);
+                cells_.size(), kMostCells);
   header_.assign(cells_.begin(), cells_.end());
   for (size_t c = 0; c < header_.size(); ++c)
     if (const auto [place, is_new] = places_.try_emplace(header_[c], c); !is_new)

@@ -4,14 +4,30 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lacuna)
 
-# Every header but those that serve tests: named so, or including GoogleTest or a testing.h.
-file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} lacuna/*.h lacuna/*.cuh)
-foreach(header ${headers})
-  file(STRINGS ${header} for_tests REGEX "#include.*(gtest/|gmock/|testing\\.h)")
-  if(NOT for_tests AND NOT header MATCHES "test")
-    get_filename_component(folder ${header} DIRECTORY)
-    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
-  endif()
+# The headers that are a promise: what reads a screen, loads batches, computes, and adds a model.
+set(public_headers
+    core/array.h core/dtype.h core/error.h core/random.h core/scope.h core/system/progress.h core/system/stop.h
+    core/text/settings.h
+    graph/generate_graph.h graph/graph_plan.h graph/hetero_graph.h graph/names.h graph/removal.h graph/shuffle_graph.h
+    ops/aggregate/aggregate.h ops/aggregate/aggregate_cuda.h ops/bipartite/bipartite.h ops/bipartite/bipartite_cuda.h
+    ops/cast/cast.h ops/cast/cast_cuda.h ops/masks/masks.h ops/masks/masks_cuda.h
+    screen/concat.h screen/generate_screen.h screen/samples.h screen/screen.h screen/screen_batch.h screen/split.h
+    screen/subset.h screen/summary.h
+    masks/mask_store.h masks/prepare_masks.h masks/verify_masks.h
+    load/loader.h load/order.h
+    ladder/rung.h ladder/rung_source.h ladder/screen_rungs.h
+    torch/stop_point.h
+    nn/gene_graph.h nn/heads.h nn/layers.h nn/model.h)
+# What those include.
+set(included_headers
+    core/hash.h core/seal.h core/system/file.h core/system/scratch.h core/text/json.h core/text/printable.h
+    store/directory.h store/directory_format.h store/directory_lock.h store/fingerprint.h store/manifest.h store/npy.h
+    ops/cuda/cuda_graph.h ops/slab/slab_plan.h
+    screen/plan_cache.h
+    run/model_settings.h)
+foreach(header ${public_headers} ${included_headers})
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES lacuna/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna/${folder})
 endforeach()
 
 set(base_targets lacuna lacuna_public_dependencies)

@@ -14,10 +14,10 @@ from program import BUILD, Started, new_screen
 
 @pytest.fixture(scope="module")
 def events(tmp_path_factory):
-    """What EventWriter.WritesARunThatWasResumed of train_test writes."""
-    tests = BUILD / "train_test"
+    """What EventWriter.WritesARunThatWasResumed of run_test writes."""
+    tests = BUILD / "run_test"
     if not tests.exists():
-        pytest.skip(f"no {tests}; train_test is built where torch is")
+        pytest.skip(f"no {tests}; run `scripts/build release`")
     folder = tmp_path_factory.mktemp("events")
     subprocess.run(
         [tests, "--gtest_filter=EventWriter.WritesARunThatWasResumed"],

@@ -35,9 +35,9 @@ struct PrepareResult {
 };
 
 // Throws Error before anything is written when the disk lacks 1.2 times what is needed, `out` is
-// not a store, or a store for something else (unless `again`). Looks at the stop flag (core/stop.h)
-// between transactions, and while checksums are taken behind the last: ends there, and leaves the
-// store unfinished.
+// not a store, or a store for something else (unless `again`). Looks at the stop flag
+// (core/system/stop.h) between transactions, and while checksums are taken behind the last: ends
+// there, and leaves the store unfinished.
 PrepareResult prepare_masks(const Screen& screen, MaskForm form, const fs::path& out,
                             const PrepareOptions& options, Progress& progress = Progress::none());
 

@@ -21,7 +21,7 @@ class StorePages {
 
   // Of the LMDB in a directory, by walking through it; it must be whole. Where values are small
   // every page is one of the tree, and all of the file is read: it looks at the stop flag
-  // (core/stop.h) meanwhile.
+  // (core/system/stop.h) meanwhile.
   static StorePages measure(const fs::path& directory);
   // As a finished store has them written down.
   static StorePages of(const Directory& store);

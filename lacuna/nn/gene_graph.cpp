@@ -1,7 +1,6 @@
 #include "lacuna/nn/gene_graph.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "lacuna/core/scope.h"
 #include "lacuna/graph/graph_plan.h"
 #include "lacuna/ops/masks/masks.h"
+#include "lacuna/torch/find_operator.h"
 
 namespace lacuna {
 namespace {
@@ -29,11 +29,6 @@ using BipartiteSignature = Tensor(const Tensor&, const Tensor&, at::IntArrayRef,
                                   const Tensor&, const Tensor&, const Tensor&);
 using PlaceSignature = std::tuple<Tensor, Tensor, int64_t>(const Tensor&, const Tensor&, bool,
                                                            const OptionalTensor&);
-
-template <class Signature>
-c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 Tensor bytes_tensor(std::span<const std::byte> bytes) {
   const Tensor tensor = at::empty({int64_t(bytes.size())}, at::kByte);

@@ -85,7 +85,7 @@ class GeneGraph {
   // What is missing or too much where there is none: "the screen has no ..."
   const std::string& why_no_metabolism() const { return why_no_metabolism_; }
   int64_t reactions() const { return bipartite_sizes_.at(1); }
-  // x [source nodes, B, H] -> [target nodes, B, H]; see ops/bipartite.h
+  // x [source nodes, B, H] -> [target nodes, B, H]; see ops/bipartite/bipartite.h
   at::Tensor bipartite(BipartiteStep step, const at::Tensor& x, const ModelInput& input) const;
   // [R, 1, 1] f32: 1 for a reaction without genes
   const at::Tensor& without_genes() const { return without_genes_; }

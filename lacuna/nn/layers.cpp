@@ -12,6 +12,7 @@ namespace lacuna {
 namespace {
 
 constexpr double kNormEps = 1e-5;
+constexpr double kTinyVariance = 1e-30;  // far below what kNormEps leaves of it
 constexpr int kLinears = 4;
 
 at::Tensor initial_weight(c10::IntArrayRef shape, double std) {
@@ -72,7 +73,8 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
   std::vector<int64_t> all;
   for (int64_t d = by_graph ? 1 : 0; d < x.dim(); ++d) all.push_back(d);
   const auto centred = x - x.mean(all, /*keepdim=*/true);
-  const auto std = centred.square().mean(all, true).sqrt();
+  // Where all numbers are the same, the gradient of the root would not be finite.
+  const auto std = centred.square().mean(all, true).clamp_min(kTinyVariance).sqrt();
   return at::addcmul(shift, centred / (std + kNormEps), scale);
 }
 

@@ -12,6 +12,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/graph/generate_graph.h"
+#include "lacuna/nn/layers.h"
 #include "lacuna/ops/masks/masks.h"
 #include "lacuna/torch/recompute.h"
 
@@ -285,6 +286,17 @@ TEST(HeteroGin, BatchGraphCouplesTheSamplesAsDocumented) {
   const auto model = shaken(settings, graph, 4);
   const auto alone = model->forward(to_input({{1, 2, 3}}));
   EXPECT_GT(apart(model->forward(to_input({{1, 2, 3}, {4}}))[0], alone[0]), 1e-9);
+}
+
+// The states of a graph without edges, or of genes that a norm has made alike, may all be the same.
+TEST(Norm, OfEqualNumbersHasAGradient) {
+  for (const int64_t graphs : {0, 2}) {
+    const Norm norm(NormKind::batch_graph, 4, graphs);
+    at::Tensor x = at::full({2, 3, 4}, 0.5).requires_grad_(true);
+    norm.forward(x).square().sum().backward();
+    EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
+    EXPECT_EQ(norm.forward(x).abs().max().item<float>(), 0);
+  }
 }
 
 TEST(Model, DropoutOnlyInTraining) {

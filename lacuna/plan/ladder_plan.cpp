@@ -13,8 +13,8 @@
 namespace lacuna {
 namespace {
 
-// The largest slice that a rank gets of a global batch.
-uint64_t slice_of(uint64_t batch, const PlanSettings& settings) {
+// The largest share that a rank gets of a global batch.
+uint64_t rank_share(uint64_t batch, const PlanSettings& settings) {
   return (batch + settings.ranks - 1) / settings.ranks;
 }
 
@@ -44,7 +44,7 @@ class Planner {
   double samples() const { return double(settings_.samples); }
   double ranks() const { return double(settings_.ranks); }
   uint64_t global_batch() const { return std::min(settings_.batch, settings_.samples); }
-  double batch() const { return double(slice_of(global_batch(), settings_)); }
+  double batch() const { return double(rank_share(global_batch(), settings_)); }
   double batches() const { return std::ceil(samples() / double(global_batch())); }
   // How much longer work takes that every rank does with so many threads at once: ranks beyond the
   // cores wait for each other.
@@ -214,7 +214,7 @@ ScreenPlan plan_screen(const Screen& screen, const Machine& machine, PlanSetting
   ScreenPlan plan;
   plan.sizes = measure_sizes(screen.samples(), rules, positions);
   plan.costs = measure_costs(screen, rules, positions,
-                             {.batch = slice_of(settings.batch, settings),
+                             {.batch = rank_share(settings.batch, settings),
                               .threads = threads,
                               .prefetch = settings.prefetch,
                               .memory = available_memory() / 4});

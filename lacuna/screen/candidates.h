@@ -47,7 +47,7 @@ std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, ui
 // unknown gene. `names` must outlive the candidates.
 //
 // A file whose first line begins with gene_1, unless a gene has that name, is a table with a
-// header, as run/prediction_file.h writes it (import/table.h; commas or tabs): its columns gene_1,
+// header, as run/predict/ writes it (screen/import/table.h; commas or tabs): its columns gene_1,
 // gene_2, ... name the genes, a row whose cells there are empty is the wild type, and other columns
 // are skipped.
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names);

@@ -3,22 +3,17 @@
 #pragma once
 
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "lacuna/torch/common.h"
+#include "lacuna/torch/find_operator.h"
 
 namespace lacuna::torch_ops {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-template <class Signature>
-c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
-}
 
 // Under autocast x goes to bf16 where that is autocast's choice, and to f32 where that is f16,
 // which no operator here computes in. values and eps stay as they are; f64 is left alone.

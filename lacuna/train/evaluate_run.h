@@ -19,9 +19,9 @@ struct EvaluateRequest {
 // Writes evaluation.json and predictions/. Parts without samples are left out, with a note. With
 // another screen, or a split that is not the one that the run was begun with (kept_split.h), notes
 // say how many samples are in another part, and how many remove the same genes as one that the run
-// was trained on. The MLP without a graph (nn/gene_mlp.h) is trained here, on the training part,
-// with early stopping on the validation part where there is one. Where it is stopped (core/stop.h)
-// nothing is written.
+// was trained on. The MLP without a graph (nn/models/gene_mlp.cpp) is trained here, on the training
+// part, with early stopping on the validation part where there is one. Where it is stopped
+// (core/system/stop.h) nothing is written.
 //
 // Baselines are fitted on the samples that the model was trained on. Where these are not the
 // training part of the screen that is evaluated (another screen, another split since), there is a

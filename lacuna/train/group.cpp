@@ -1,9 +1,9 @@
 #include "lacuna/train/group.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/torch/find_operator.h"
 
 namespace lacuna {
 namespace {
@@ -16,13 +16,6 @@ class Alone : public Group {
   void broadcast(at::TensorList) override {}
   void barrier() override {}
 };
-
-bool operators_have_cuda() {
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow("lacuna::has_cuda", "")
-      .typed<bool()>()
-      .call();
-}
 
 }  // namespace
 
@@ -50,7 +43,7 @@ at::Device choose_device(const std::string& name, const Note& note, const Group&
   if (name == "cuda" && gpus == 0)
     throw Error("train.device is cuda, but torch finds no GPU here; set it to cpu or auto");
   if (name == "cpu" || gpus == 0) return at::kCPU;
-  if (!operators_have_cuda()) {
+  if (!find_operator<bool()>("lacuna::has_cuda").call()) {
     if (name == "cuda")
       throw Error("train.device is cuda, but this build has no CUDA; build it where nvcc is found");
     note("there is a GPU, but this build of lacuna has no CUDA: training on the CPU");

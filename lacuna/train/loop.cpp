@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "lacuna/core/scope.h"
+#include "lacuna/core/system/clock.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/run/schedule.h"
 
@@ -83,12 +84,11 @@ void Loop::run(uint64_t steps) {
 }
 
 double Loop::time(uint64_t steps) {
-  using Clock = std::chrono::steady_clock;
   wait();
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   run(steps);
   wait();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return seconds_since(start) * 1e3;
 }
 
 }  // namespace lacuna

@@ -28,10 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 class Trainer {
  public:
   Trainer(Task& task, const Run& run, const TrainRequest& request, TrainListener& listener)

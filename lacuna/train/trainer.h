@@ -47,9 +47,9 @@ class TrainListener {
   virtual Progress& progress() { return Progress::none(); }  // of other long work
 };
 
-// Trains, then evaluates (Task::evaluate()). Where it is asked to stop (core/stop.h), inside a step
-// too, checkpoints/last is that of the last whole step, and the step is taken anew when the run
-// goes on; before the run was begun nothing is written. A run that goes on keeps its config:
+// Trains, then evaluates (Task::evaluate()). Where it is asked to stop (core/system/stop.h), inside
+// a step too, checkpoints/last is that of the last whole step, and the step is taken anew when the
+// run goes on; before the run was begun nothing is written. A run that goes on keeps its config:
 // another one is an Error that names the first setting that differs, with both values; only
 // `screen` and `store` may name another place, which the run's config then holds. Its data must be
 // what the run was begun with (Task::check()). Throws Error for a config that cannot be, and when a

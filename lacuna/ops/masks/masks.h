@@ -19,7 +19,7 @@
 //   MaskArena arena(layout, table, batch);                           // u8 records of a batch
 //   arena.update({removed, ptr});
 //
-// aggregate_masked() reads these records (the rungs from `disk` to `device`); the rung `kernel`
+// aggregate() reads these records (the rungs from `disk` to `device`); the rung `kernel`
 // needs none.
 #pragma once
 
@@ -72,7 +72,7 @@ class MaskLayout {
   uint64_t stride() const { return stride_; }  // bytes a record, a multiple of 64
   const std::vector<Section>& sections() const { return sections_; }
   const Section& section(std::string_view name) const;  // throws Error, listing what there is
-  // Offsets of some sections, by name: what aggregate_masked() wants for its edge types.
+  // Offsets of some sections, by name: what aggregate() wants for its edge types.
   std::vector<uint64_t> offsets(std::span<const std::string> names) const;
 
  private:

@@ -9,8 +9,7 @@
 #include "lacuna/nn/layers.h"
 #include "lacuna/nn/model.h"
 
-namespace lacuna {
-namespace {
+namespace lacuna::lost_neighbours {
 
 constexpr const char* kDefaults = R"(
 name: lost_neighbours
@@ -51,5 +50,4 @@ class LostNeighbours : public Model {
 
 const bool known = add_model<LostNeighbours>("lost_neighbours", kDefaults);
 
-}  // namespace
-}  // namespace lacuna
+}  // namespace lacuna::lost_neighbours

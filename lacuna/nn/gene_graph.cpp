@@ -186,6 +186,8 @@ void GeneGraph::add_mask_layout(const HeteroGraph& graph) {
   }
 }
 
+void GeneGraph::make_no_masks() { mask_table_->clear(); }
+
 void GeneGraph::make_masks(const HeteroGraph& graph) {
   const MaskTable table(RemovalRules(graph), MaskLayout(mask_counts_, MaskForm::u8));
   *mask_table_ = {int_tensor(table.ptr, device()), int_tensor(table.place, device())};

@@ -65,6 +65,7 @@ class GeneGraph {
   // copies too, because a model holds one and only then can say whether it reads masks.
   // graph: the constructor's.
   void make_masks(const HeteroGraph& graph);
+  void make_no_masks();  // any more
   // The input with its masks where this graph makes them; else as it is. To be called before gin(),
   // once a batch: gin() throws Error where it was forgotten.
   ModelInput with_masks(const ModelInput& input) const;

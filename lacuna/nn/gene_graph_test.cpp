@@ -53,6 +53,8 @@ TEST(GeneGraph, MasksMadeInPlaceAreThoseOfTheEdges) {
   EXPECT_FALSE(copy.with_masks(make_input(removed, ptr)).masks.defined());
   without.make_masks(graph);  // of the copy too: a model has one
   EXPECT_TRUE(copy.with_masks(make_input(removed, ptr)).masks.equal(input.masks));
+  without.make_no_masks();
+  EXPECT_FALSE(copy.with_masks(make_input(removed, ptr)).masks.defined());
 }
 
 // A model that forgets with_masks(): whoever wrote it is told, and it says nothing wrong elsewhere.

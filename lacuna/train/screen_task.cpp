@@ -161,6 +161,7 @@ void ScreenTask::evaluate(const Run& run, const Note& note, Progress& progress) 
   load_weights(read_checkpoint(file), file, *session_.model);
   Session session = session_;
   session.masks = RungMasks();
+  session.graph.make_no_masks();
   evaluate_session(run, session, {.checkpoint = checkpoint}, note, progress);
 }
 

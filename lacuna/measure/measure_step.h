@@ -1,9 +1,10 @@
 // How long a training step takes, on one batch again and again: our side of bench/step.py.
 //
 // The batch lies ready on the device, so only the step is measured: forward, loss, backward,
-// update, recorded where `lacuna train` would record it. What another implementation needs to do
-// the same stands beside: the weights at the start, the genes that the samples remove, their
-// labels, and the predictions of these weights to compare with.
+// update, recorded where `lacuna train` would record it; the learning rate follows the schedule as
+// if this batch were an epoch. What another implementation needs to do the same stands beside: the
+// weights at the start, the genes that the samples remove, their labels, and the predictions of
+// these weights to compare with.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ std::string samples_of(const Ladder& ladder) {
 }
 
 // Masks that could be read: `device` and `kernel` load none.
-bool has_masks(const std::string& rung) {
+bool reads_masks(const std::string& rung) {
   return std::ranges::none_of(
       kScreenRungs, [&](Rung other) { return name(other) == rung && !loads_masks(other); });
 }
@@ -68,8 +68,8 @@ ForestPlot plot_of(const Ladder& ladder) {
     };
     dot(row.samples_per_s);
     if (has_read)
-      dot(is_rung && !has_masks(row.name) ? kNotDefined
-                                          : 1000 * double(ladder.batch) / row.read_ms_per_batch);
+      dot(is_rung && !reads_masks(row.name) ? kNotDefined
+                                            : 1000 * double(ladder.batch) / row.read_ms_per_batch);
     if (has_training) dot(row.train_steps_per_s);
     if (row.left_out.empty()) plot.rows.push_back(std::move(dots));
   };
@@ -83,7 +83,7 @@ std::string legend_of(const Ladder& ladder) {
   std::string words;
   if (!ladder.peers.empty()) words += " Filled: rungs. Open: peers, measured in the same run.";
   for (const LadderRow& rung : ladder.rungs)
-    if (!has_masks(rung.name)) return words + " No dot: a rung that loads no masks to read.";
+    if (!reads_masks(rung.name)) return words + " No dot: a rung that loads no masks to read.";
   return words;
 }
 

@@ -24,7 +24,7 @@ Json parse_line(std::string_view text) {
 
 void add_line(const Json& json, MetricsLog& log) {
   const std::string kind = json.at("kind").get<std::string>();
-  const uint64_t epoch = count_of(json, "epoch"), step = count_of(json, "step");
+  const auto epoch = json.at("epoch").get<uint64_t>(), step = json.at("step").get<uint64_t>();
   auto& [steps, epochs, state] = log;
   if (kind == "step") {
     while (!steps.empty() && steps.back().step >= step) steps.pop_back();

@@ -214,6 +214,12 @@ const DeviceBatch* BatchFeed::next() {
   return slot.is_end ? nullptr : &slot.batch;
 }
 
+void BatchFeed::seek(const LoaderState& state) {
+  loader_.seek(state);
+  state_ = state;
+  ahead_ = false;
+}
+
 int64_t widest_removal(const Samples& samples) {
   const RemovedReader reader(samples);
   uint64_t widest = 0;

@@ -57,6 +57,8 @@ class BatchFeed {
   const DeviceBatch* next();
   // Where the loader stood after the last batch that was given out: what a checkpoint keeps.
   const LoaderState& state() const { return state_; }
+  // The next batch is the one behind that place; one that was fetched ahead is dropped.
+  void seek(const LoaderState& state);
 
  private:
   struct Slot;

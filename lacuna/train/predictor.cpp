@@ -73,9 +73,9 @@ Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uin
   const uint64_t end = samples.size() * (group.rank() + 1) / group.world();
   progress.begin("predicting", end - first, "samples");
   if (first < end) {
-    samples.assign(samples.begin() + int64_t(first), samples.begin() + int64_t(end));
+    std::vector<uint32_t> share(samples.begin() + int64_t(first), samples.begin() + int64_t(end));
     const RungMasks& masks = session.masks;
-    const RungSource source(session.screen, masks, batch, {.selection = std::move(samples)});
+    const RungSource source(session.screen, masks, batch, {.selection = std::move(share)});
     Loader loader(source, {.order = {.global_batch = batch, .shuffled = false},
                            .threads = 1,
                            .prefetch = masks.prefetch_to_predict()});

@@ -16,7 +16,6 @@
 #include "lacuna/train/predictor.h"
 
 namespace lacuna {
-namespace {}  // namespace
 
 FeedOptions feed_options(const Session& session) {
   const TrainOptions& train = session.config.train;
@@ -43,7 +42,7 @@ class ScreenFeed : public Feed {
 
   const Batch* next() override { return feed_.next(); }
   const LoaderState& state() const override { return feed_.state(); }
-  void seek(const LoaderState& state) override { loader_.seek(state); }
+  void seek(const LoaderState& state) override { feed_.seek(state); }
   std::vector<uint64_t> samples(uint64_t epoch, uint64_t position) const override {
     OrderSettings of_all = loader_.order().settings();
     of_all.rank = 0;

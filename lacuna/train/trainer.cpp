@@ -56,6 +56,7 @@ class Trainer {
     load_optimiser(contents, file, task_.model(), loop_.optimiser());
     const uint64_t samples = state_.loader.samples;
     state_ = read_train_state(contents, file);
+    for (const Score& score : scores_) state_.best.try_emplace(score.name, NAN);
     if (state_.loader.samples != samples) start_epoch_anew(samples);
     loop_.go_to(state_.step, state_.loader);
     if (group_.is_first()) run_.cut_metrics(state_.step, state_.epoch);
@@ -219,7 +220,7 @@ class Trainer {
     for (size_t i = 0; i < validation.values.size(); ++i) {
       double& best = state_.best[scores_[i].name];
       const double value = validation.values[i];
-      if (std::isnan(value)) continue;
+      if (!std::isfinite(value)) continue;
       const bool is_better =
           std::isnan(best) || (scores_[i].higher_is_better ? value > best : value < best);
       if (!is_better) continue;

@@ -133,7 +133,7 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
   part.draws.predictors = json.at("predictors").get<std::vector<std::string>>();
   for (LabelEvaluation& label : part.labels)
     for (Scores& scores : label.scores)
-      if (scores.difference) scores.difference->units = label.units;
+      if (scores.difference && label.units > 0) scores.difference->units = label.units;
   return part;
 }
 

@@ -18,7 +18,8 @@ class Loop {
 
   // One whole step: what is left of an epoch may be less. False where the epoch has ended: then no
   // step was taken, and the next one begins the next epoch. Where it throws Stopped the step was
-  // not taken: all that this has is that behind the last whole step.
+  // not taken: model, optimiser and place() are those behind the last whole step, and go_to() takes
+  // the feed back there.
   bool step();
   uint64_t steps() const { return steps_; }      // that were taken, those before a resume too
   uint64_t samples() const { return samples_; }  // of these steps, on all ranks, since go_to()

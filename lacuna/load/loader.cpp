@@ -8,13 +8,25 @@ void throw_if_stopped_meanwhile() {
   if (stop_detail::state.load(std::memory_order_relaxed) == 1) throw_if_stopped();
 }
 
+LoaderState state_at(const Order& order, uint64_t epoch, uint64_t position) {
+  const OrderSettings& settings = order.settings();
+  return {.seed = settings.seed,
+          .epoch = epoch,
+          .position = position,
+          .samples = order.samples(),
+          .global_batch = settings.global_batch,
+          .shuffled = settings.shuffled};
+}
+
 Json to_json(const LoaderState& state) {
-  return {{"seed", state.seed},
-          {"epoch", state.epoch},
-          {"position", state.position},
-          {"samples", state.samples},
-          {"global_batch", state.global_batch},
-          {"shuffled", state.shuffled}};
+  Json json = {{"seed", state.seed},
+               {"epoch", state.epoch},
+               {"position", state.position},
+               {"samples", state.samples},
+               {"global_batch", state.global_batch},
+               {"shuffled", state.shuffled}};
+  if (!state.drawn.empty()) json["drawn"] = state.drawn;
+  return json;
 }
 
 LoaderState loader_state_from_json(const Json& json) {
@@ -29,11 +41,23 @@ LoaderState loader_state_from_json(const Json& json) {
   if (shuffled == json.end() || !shuffled->is_boolean()) {
     throw Error("loader state: 'shuffled' is missing or neither true nor false");
   }
-  return {number("seed"),    number("epoch"),        number("position"),
-          number("samples"), number("global_batch"), shuffled->get<bool>()};
+  std::string drawn;
+  if (const auto found = json.find("drawn"); found != json.end()) {
+    if (!found->is_string()) throw Error("loader state: 'drawn' is not text");
+    drawn = found->get<std::string>();
+  }
+  return {number("seed"),
+          number("epoch"),
+          number("position"),
+          number("samples"),
+          number("global_batch"),
+          shuffled->get<bool>(),
+          drawn};
 }
 
 void check_state(const LoaderState& state, const Order& order) {
+  if (!state.drawn.empty())
+    throw Error("the loader's state was saved over sessions ({}), here are none", state.drawn);
   if (state.samples != order.samples()) {
     throw Error("the loader's state was saved over {} samples, here are {}; use the same split",
                 state.samples, order.samples());

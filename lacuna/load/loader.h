@@ -12,6 +12,10 @@
 //   void fill(std::span<const uint64_t> samples, Batch& out) const
 //       replaces the contents of `out`, reusing its capacity; called by several threads at once
 //
+// The order is Order unless named: Loader<RecordingSource, SessionOrder> (session_order.h) is given
+// one that is made already. What a loader asks of one is batches(), largest_batch() and batch() as
+// in order.h, and the functions state_at(), check_state() and with_seed() below.
+//
 // Batches are delivered strictly in order, and prefetching goes on across the end of an epoch. At
 // most `prefetch` batches are made and not yet taken. A batch is handed out as a BatchRef: its
 // contents never change while that lives, however long (also longer than the loader); its end
@@ -29,12 +33,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -51,10 +57,15 @@ struct LoaderSettings {
   int threads = 2;          // 0: next() fills the batch itself
   uint64_t prefetch = 128;  // batches made and not yet taken, at most; small when batches are large
 };
+// The same for an order that is given as such.
+struct LoaderThreads {
+  int threads = 2;
+  uint64_t prefetch = 128;
+};
 
 // Where a loader stands, to save in a checkpoint and go back to. Together with the rank it says
-// which batch comes next. `samples`, `global_batch` and `shuffled` are there to be compared: a
-// position means nothing in another order.
+// which batch comes next. `samples`, `global_batch`, `shuffled` and `drawn` are there to be
+// compared: a position means nothing in another order.
 struct LoaderState {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -62,14 +73,21 @@ struct LoaderState {
   uint64_t samples = 0;
   uint64_t global_batch = 0;
   bool shuffled = true;
+  std::string drawn = {};  // how sessions are mixed, in words; empty where there are none
 
   bool operator==(const LoaderState&) const = default;
 };
 Json to_json(const LoaderState& state);
 LoaderState loader_state_from_json(
     const Json& json);  // throws Error naming the member that is missing or wrong
+LoaderState state_at(const Order& order, uint64_t epoch, uint64_t position);
 // Throws Error when `state` was saved in another order than this one.
 void check_state(const LoaderState& state, const Order& order);
+inline Order with_seed(const Order& order, uint64_t seed) {
+  OrderSettings settings = order.settings();
+  settings.seed = seed;
+  return Order(order.samples(), settings);
+}
 
 // throw_if_stopped() for use while waiting: how often that is depends on the machine, so StopAfter
 // (core/system/stop.h) does not count it.
@@ -132,15 +150,16 @@ class BatchRef {
   std::shared_ptr<BatchPool<Batch>> pool_;
 };
 
-template <class Source>
+template <class Source, class OrderType = Order>
 class Loader {
  public:
   using Batch = typename Source::Batch;
 
-  Loader(Source source, const LoaderSettings& settings)
-      : source_(std::move(source)),
-        order_(source_.size(), settings.order),
-        threads_(settings.threads) {
+  Loader(Source source, const LoaderSettings& settings) requires std::same_as<OrderType, Order>
+      : Loader(source, Order(source.size(), settings.order),
+               {settings.threads, settings.prefetch}) {}
+  Loader(Source source, OrderType order, const LoaderThreads& settings)
+      : source_(std::move(source)), order_(std::move(order)), threads_(settings.threads) {
     if (settings.threads < 0) throw Error("{} loader threads: 0 or more", settings.threads);
     if (settings.prefetch == 0) throw Error("prefetch 0: a loader needs at least 1 batch");
     make_chunks(settings.prefetch);
@@ -165,18 +184,13 @@ class Loader {
     return {std::exchange(entry.batch, std::move(replacement)), pool_};
   }
 
-  LoaderState state() const {
-    const OrderSettings& order = order_.settings();
-    return {order.seed, epoch_, position_, order_.samples(), order.global_batch, order.shuffled};
-  }
+  LoaderState state() const { return state_at(order_, epoch_, position_); }
   // Goes to any place of any epoch, at once. The seed becomes that of the state; for the rest see
   // check_state().
   void seek(const LoaderState& state) {
     check_state(state, order_);
     stop_and_join();
-    OrderSettings settings = order_.settings();
-    settings.seed = state.seed;
-    order_ = Order(order_.samples(), settings);
+    order_ = with_seed(order_, state.seed);
     epoch_ = state.epoch;
     position_ = state.position;
     start();
@@ -193,7 +207,7 @@ class Loader {
     filled_.notify_all();
   }
 
-  const Order& order() const { return order_; }
+  const OrderType& order() const { return order_; }
   const Source& source() const { return source_; }
 
  private:
@@ -310,7 +324,7 @@ class Loader {
   [[noreturn]] static void throw_stopped() { throw Error("the loader was stopped"); }
 
   const Source source_;
-  Order order_;
+  OrderType order_;
   const int threads_;
   std::shared_ptr<BatchPool<Batch>> pool_ = std::make_shared<BatchPool<Batch>>();
   uint64_t chunk_size_ = 1;
@@ -333,5 +347,9 @@ class Loader {
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> workers_;
 };
+
+// Loader loader(source, settings) is one in plain order.
+template <class Source>
+Loader(Source, const LoaderSettings&) -> Loader<Source>;
 
 }  // namespace lacuna

@@ -66,8 +66,8 @@ struct SessionOrder::Column {
     const std::vector<double>& sum = sums[session];
     const double wanted = uniform * sum.back();
     const auto behind = std::upper_bound(sum.begin(), sum.end(), wanted);
-    const size_t block = size_t(std::clamp<ptrdiff_t>(behind - sum.begin() - 1, 0,
-                                                      ptrdiff_t(sum.size()) - 2));
+    const size_t block =
+        size_t(std::clamp<ptrdiff_t>(behind - sum.begin() - 1, 0, ptrdiff_t(sum.size()) - 2));
     const uint64_t stop = std::min(end, begin + (block + 1) * kBlock);
     double reached = sum[block];
     uint64_t last = begin + block * kBlock;  // that has any weight: rounding may leave a rest
@@ -93,9 +93,10 @@ SessionOrder::SessionOrder(std::vector<uint64_t> first, const SessionOrderSettin
     throw Error("global batch {} gives some of the {} ranks nothing; it must be {} or more",
                 global_batch, world, world);
   if (mix == SessionMix::weighted ? weights.size() != sessions : !weights.empty())
-    throw Error("{} weights for {} sessions with mix {}; weighted needs one a session, the others "
-                "none",
-                weights.size(), sessions, name(mix));
+    throw Error(
+        "{} weights for {} sessions with mix {}; weighted needs one a session, the others "
+        "none",
+        weights.size(), sessions, name(mix));
   if (column) column_ = std::make_shared<Column>(column, first_);
 
   std::vector<double> parts(sessions, 0.0);
@@ -136,7 +137,8 @@ uint64_t SessionOrder::largest_batch() const {
 
 void SessionOrder::batch(uint64_t epoch, uint64_t position, std::vector<uint64_t>& out) const {
   LACUNA_ASSERT(position < batches_);
-  const uint64_t size = std::min(settings_.global_batch, samples_ - position * settings_.global_batch);
+  const uint64_t size =
+      std::min(settings_.global_batch, samples_ - position * settings_.global_batch);
   const uint64_t begin = session_slice(size, settings_.world, settings_.rank);
   const uint64_t end = session_slice(size, settings_.world, settings_.rank + 1);
   std::vector<SessionDraw> draws;

@@ -105,7 +105,9 @@ TEST(SessionOrder, ASessionIsUsedUpBeforeItComesAgain) {
       const WindowNumbers one(of[s].begin() + long(round * count),
                               of[s].begin() + long((round + 1) * count));
       EXPECT_EQ(std::set(one.begin(), one.end()).size(), count);
-      if (count > 7) { EXPECT_NE(one, before); }
+      if (count > 7) {
+        EXPECT_NE(one, before);
+      }
       before = one;
     }
   }

@@ -92,9 +92,9 @@ std::vector<uint64_t> shares_from_weights(std::span<const double> weights) {
   if (total > kMostExact) total = kFine;
   std::vector<uint64_t> shares;
   for (const double weight : weights)
-    shares.push_back(weight == 0 ? 0
-                                 : std::max<uint64_t>(
-                                       1, uint64_t(std::round(weight / sum * double(total)))));
+    shares.push_back(
+        weight == 0 ? 0
+                    : std::max<uint64_t>(1, uint64_t(std::round(weight / sum * double(total)))));
   return shares;
 }
 
@@ -107,8 +107,7 @@ struct SessionShares::State {
 
 SessionShares::SessionShares(std::vector<uint64_t> shares) : state_(std::make_shared<State>()) {
   state_->shares = smallest(std::move(shares));
-  state_->period =
-      std::accumulate(state_->shares.begin(), state_->shares.end(), uint64_t(0));
+  state_->period = std::accumulate(state_->shares.begin(), state_->shares.end(), uint64_t(0));
   state_->kept.assign(state_->shares.size(), 0);
 }
 

@@ -41,12 +41,12 @@ struct FramesOptions {
   // What `lacuna prepare` made: of the rungs that need one (recording_rungs.h); on the u8 rungs a
   // store of transformed frames, or none for the recording's own.
   fs::path store = {};
-  DType cast = DType::f32;           // @worker: f32 or bf16
-  uint64_t hot_bytes = 0;            // tiered: never more than this in memory
-  std::vector<double> shares = {};   // tiered: how much each session is drawn; empty: by its length
+  DType cast = DType::f32;          // @worker: f32 or bf16
+  uint64_t hot_bytes = 0;           // tiered: never more than this in memory
+  std::vector<double> shares = {};  // tiered: how much each session is drawn; empty: by its length
   std::map<std::string, Rung> rungs = {};  // tiered: of sessions that are to lie on a given one
   std::vector<std::string> sessions = {};  // only these are read; empty: all
-  uint64_t beside_bytes = 0;         // memory that the caller will take: batches, other ranks
+  uint64_t beside_bytes = 0;               // memory that the caller will take: batches, other ranks
 };
 
 class Frames {
@@ -57,12 +57,12 @@ class Frames {
   Frames(const Recording& recording, const FramesOptions& options,
          Progress& progress = Progress::none());
 
-  Rung rung() const;                // with the expansion that was chosen
-  DType dtype() const;              // of what read() writes
+  Rung rung() const;                 // with the expansion that was chosen
+  DType dtype() const;               // of what read() writes
   const Shape& frame_shape() const;  // [Y, X]
-  uint64_t frame_bytes() const;     // of what read() writes
-  uint64_t held_bytes() const;      // in memory, by all processes of this host together
-  uint64_t disk_bytes() const;      // of the files that windows are read from
+  uint64_t frame_bytes() const;      // of what read() writes
+  uint64_t held_bytes() const;       // in memory, by all processes of this host together
+  uint64_t disk_bytes() const;       // of the files that windows are read from
 
   // Writes `lags` frames to out, [lags, Y, X]: rows t, t - step, t - 2 * step, .. of a segment, all
   // of them within it. Throws Error for a row that differs from its checksum, and for a file that

@@ -27,11 +27,11 @@
 namespace lacuna {
 
 inline constexpr std::array kRecordingRungs = {
-    Rung{Place::ram, Form::u8},     Rung{Place::ram, Form::bf16},
-    Rung{Place::ram, Form::f32},    Rung{Place::ram, Form::chunks},
-    Rung{Place::disk, Form::u8},    Rung{Place::disk, Form::bf16},
-    Rung{Place::disk, Form::f32},   Rung{Place::disk, Form::chunks},
-    Rung{Place::tiered},            Rung{Place::device, Form::resident}};
+    Rung{Place::ram, Form::u8},   Rung{Place::ram, Form::bf16},
+    Rung{Place::ram, Form::f32},  Rung{Place::ram, Form::chunks},
+    Rung{Place::disk, Form::u8},  Rung{Place::disk, Form::bf16},
+    Rung{Place::disk, Form::f32}, Rung{Place::disk, Form::chunks},
+    Rung{Place::tiered},          Rung{Place::device, Form::resident}};
 
 // One of these, with @worker or @device where the rung leaves that to choose. Throws Error, listing
 // them.

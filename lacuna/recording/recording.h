@@ -5,15 +5,18 @@
 // or a reference to bytes that stay where they are. Nothing is read when a recording is opened but
 // the manifest; fields are mapped.
 //
-// A field with rows of at least kCheckedRowBytes has a second file beside it, NAME.check.npy, u32
-// [T]: the low half of the XXH3 of each row. Whoever reads a row for the first time compares
-// (checked_rows.h), so that a start need not read everything and a changed byte is never silent.
-// Smaller fields are read and compared whole when they are opened to compute with.
+// Every field has a second file beside it, NAME.check.npy, u32: the low half of the XXH3 of each
+// row, or of each block of rows where rows are small. Whoever reads a row for the first time
+// compares (checked_rows.h), so that a start need not read everything and a changed byte is never
+// silent. A field of floats that holds values that are not finite has a third, NAME.nan.npy, u8
+// [T]: 1 where a row holds one, so that windows around them are known without reading the field.
+// recording_writer.h writes all of this.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +29,12 @@ namespace lacuna {
 
 // What a field means to windows, splits and models.
 enum class FieldRole : uint8_t {
-  stimulus,     // [T, Y, X] frames, u8 mostly
-  counts,       // [T, units] spikes
-  behaviour,    // [T, K] f32
-  validity,     // [T, units] or [T]: 0 where the counts are not to be used
-  trial,        // [T] number of the trial; a change ends a run
-  stimulus_id,  // [T] repeats carry the same; a split keeps one on one side
+  stimulus,   // [T, Y, X] frames, u8 mostly
+  counts,     // [T, units] spikes
+  behaviour,  // [T, K] f32
+  validity,  // [T, units]: 0 where a count is not to be used; [T]: 0 where a row is not (windows.h)
+  trial,     // [T] number of the trial; a change ends a run; below 0 or NaN: outside any trial
+  stimulus_id,  // [T] repeats carry the same; a split keeps one on one side; below 0 or NaN: none
   time,         // [T] f64 seconds; a gap ends a run
   other,
 };
@@ -49,16 +52,25 @@ struct Field {
   std::string name;  // "stim"
   FieldRole role = FieldRole::other;
   DType dtype = DType::u8;
-  Shape shape;              // [T, ...]
+  Shape shape;  // [T, ...]
+  // Bits, least significant first, every row padded to whole bytes (numpy.unpackbits(rows, axis=1,
+  // bitorder="little")). dtype is u8, shape that of the values: [T, 181] has rows of 23 bytes.
+  bool packed = false;
   std::string recorded_as;  // dtype in the source, where --narrow changed it: "f32"
   FieldPlace place;
-  uint64_t xxh3 = 0;    // of the rows
-  fs::path check_file;  // NAME.check.npy, or empty
+  uint64_t xxh3 = 0;        // of the rows
+  uint64_t check_rows = 1;  // rows a number of check_file stands for; 1 for a stimulus
+  fs::path check_file;      // NAME.check.npy, u32 [ceil(T / check_rows)]
+  uint64_t nan_rows = 0;    // rows that hold a value that is not finite
+  fs::path nan_file;        // NAME.nan.npy, u8 [T]; empty where nan_rows is 0
 
   uint64_t rows() const { return shape[0]; }
-  uint64_t row_bytes() const;
+  uint64_t columns() const;    // values a row: the product of shape[1..]; 1 for [T]
+  uint64_t row_bytes() const;  // as stored
   uint64_t bytes() const { return rows() * row_bytes(); }
-  Array map() const;  // throws Error for a file that is missing or shorter than this
+  // As stored: packed rows come as u8 [T, row_bytes]. Throws Error for a file that is missing or
+  // shorter than this. Nothing is compared: checked_rows.h does.
+  Array map() const;
 };
 
 struct Segment {
@@ -78,6 +90,23 @@ struct Session {
   std::vector<Segment> segments;
 
   const Segment& segment(std::string_view name) const;  // throws Error, listing what there is
+  uint64_t frames() const;                              // of all segments
+};
+
+// A part (train, validation, test, unused; screen/samples.h) for every row of every segment it
+// covers, in the order of `segments`. Sessions added later are not covered: their rows are unused.
+struct RecordingSplit {
+  struct Covered {
+    std::string session, segment;
+    uint64_t first = 0, frames = 0;  // its rows in parts
+  };
+  std::string name;
+  std::vector<Covered> segments;
+  Array parts;  // [frames of all] u8
+  Json how;     // how it was drawn, or where it came from
+
+  // The parts of one segment, [T]; empty where it is not covered.
+  std::span<const uint8_t> of(std::string_view session, std::string_view segment) const;
 };
 
 // Cheap to copy.
@@ -85,69 +114,42 @@ class Recording {
  public:
   static constexpr const char* kFormat = "lacuna.recording";
   static constexpr int kVersion = 1;
-  static constexpr uint64_t kCheckedRowBytes = 512;
   static DirectoryFormat format();
 
-  // Reads the manifest and checks the sizes of all files. Throws Error that names what is missing.
+  // Reads the manifest and checks the sizes of all files, those in place included. Throws Error
+  // that names what is missing or truncated.
   static Recording open(const fs::path& path);
 
   const fs::path& path() const { return directory_.path(); }
   const Directory& directory() const { return directory_; }
-  const std::vector<Session>& sessions() const { return *sessions_; }
+  const std::vector<Session>& sessions() const { return contents_->sessions; }
   const Session& session(std::string_view name) const;  // throws Error, listing what there is
-  uint64_t bytes() const;                               // of all fields
-  // "session NAME" for each: names of units, and of every field name, role, dtype, shape and hash.
-  const Fingerprint& fingerprint() const { return fingerprint_; }
+  const std::vector<RecordingSplit>& splits() const { return contents_->splits; }
+  const RecordingSplit& split(std::string_view name) const;  // throws Error, listing what there is
+  uint64_t bytes() const;                                    // of all fields
+  // "session NAME" for each: rate, names of units, and of every field name, role, dtype, shape and
+  // hash. Not splits, not subjects, not where bytes lie.
+  const Fingerprint& fingerprint() const { return contents_->fingerprint; }
   // Reads every byte, those in place included, against the checksums.
   void check(Progress& progress) const;
 
  private:
+  struct Contents {
+    std::vector<Session> sessions;
+    std::vector<RecordingSplit> splits;
+    Fingerprint fingerprint;
+  };
   Directory directory_;
-  std::shared_ptr<const std::vector<Session>> sessions_;
-  Fingerprint fingerprint_;
+  std::shared_ptr<const Contents> contents_;
 };
 
-// Writes a new recording, or adds sessions to one that is there. Rows are appended piece by piece,
-// so that a field of any size needs little memory.
-//
-//   RecordingWriter writer(path, {.add = false});
-//   writer.begin_session({.name = "m1_0703", .subject = "m1", .rate = 120, .units = {...}});
-//   writer.begin_segment("gratings");
-//   writer.begin_field("stim", FieldRole::stimulus, DType::u8, {51, 51});
-//   writer.append(rows);  // as often as needed
-//   writer.end_field();
-//   writer.commit(made_by);
-//
-// Throws Error for a session or field twice, fields of different length in one segment, units that
-// do not fit the counts. A kill before commit() leaves an unfinished directory, or the recording as
-// it was.
-class RecordingWriter {
- public:
-  struct Options {
-    bool add = false;  // to a finished recording
-  };
-  struct SessionInfo {
-    std::string name, subject;
-    double rate = 0;
-    std::vector<std::string> units;
-  };
-  RecordingWriter(const fs::path& path, const Options& options);
-  ~RecordingWriter();
+Fingerprint fingerprint_of(const std::vector<Session>& sessions);
 
-  void begin_session(const SessionInfo& info);
-  void begin_segment(const std::string& name);
-  void begin_field(const std::string& name, FieldRole role, DType dtype, Shape row_shape,
-                   const std::string& recorded_as = {});
-  void append(std::span<const std::byte> rows);
-  void end_field();
-  // A field that stays where it is: its bytes are read once, for the checksums.
-  void add_in_place(const std::string& name, FieldRole role, DType dtype, Shape shape,
-                    const FieldPlace& place, Progress& progress = Progress::none());
-  Recording commit(const Json& made_by);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+// Adds a split to a finished recording: the array first, then the manifest by rename. Throws Error
+// when the name is taken.
+void add_split(const fs::path& recording, const RecordingSplit& split);
+// Takes a split out of a finished recording and returns it, in memory. Throws Error, listing the
+// splits, where none has this name.
+RecordingSplit remove_recording_split(const fs::path& recording, const std::string& name);
 
 }  // namespace lacuna

@@ -27,8 +27,8 @@ struct SessionPart {
 };
 
 struct WindowBatch {
-  std::vector<uint64_t> windows;  // [B] their numbers in Windows
-  std::vector<int32_t> ptr;       // [S + 1]
+  std::vector<uint64_t> windows;   // [B] their numbers in Windows
+  std::vector<int32_t> ptr;        // [S + 1]
   std::vector<SessionPart> parts;  // [S], ascending by session
   // [B, lags, Y, X], newest first: u8 as stored, or bf16 / f32 after normalisation
   std::byte* stimulus = nullptr;

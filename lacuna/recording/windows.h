@@ -7,13 +7,29 @@
 //   const Window w = windows.at(i);  // {session, segment, t}
 //
 // A window never reaches across a trial, a gap in time or the ends of a segment, and no row that it
-// reads is invalid (the field's own validity; NaN in behaviour). Windows are kept as runs of
-// consecutive t, so that 100 million of them take a few kilobytes; at() searches among runs.
+// reads is invalid:
+//   - a validity field of [T] that is named FIELD_valid is FIELD's own: no row of FIELD that a
+//     window reads may be 0 there. Any other validity field of [T] ("valid", a dropped eye tracker)
+//     goes for every row that a window reads, lagged or target: only runs of valid rows serve;
+//   - an input row (behaviour, spike history) with a value that is not finite is invalid;
+//   - validity by unit, [T, units], takes no window away: it goes into the batch beside the counts.
+// A value that is not finite in a frame, or in a count that the validity does not exclude, is an
+// Error: nobody would want to train on it.
+//
+// Windows are kept as runs of consecutive t, so that 100 million of them take a few kilobytes; at()
+// searches among runs. They are numbered by session, segment and time.
+//
+// Down-sampling in time: with step k, the rows of a trial are taken k at a time from its first on
+// (what is left over is dropped), and a window's t is the first bin of such a group. Lags and
+// target rows are counted in groups: the stimulus is read at bins t, t - k, t - 2k, .. (taken),
+// behaviour is averaged and counts are summed over the k bins of a group; a count is valid where
+// all k are.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lacuna/recording/recording.h"
@@ -30,35 +46,42 @@ struct WindowSettings {
   LaggedField stimulus = {.field = "stim", .lags = 33};
   std::vector<LaggedField> inputs = {};    // behaviour, spike history
   std::string counts = "robs";             // the target
-  std::string validity = {};               // of units; empty: the field of that role, if any
+  std::string validity = {};               // of units; empty: the one by unit, where there is one
   uint64_t target_rows = 1;                // rows t, t + 1, .. t + target_rows - 1
   uint64_t step = 1;                       // down-sampling in time: bins a row
   std::vector<std::string> sessions = {};  // names; empty: all
+  std::vector<std::string> segments = {};  // names; empty: all
   std::vector<std::string> units = {};     // "SESSION/UNIT" or "UNIT"; empty: all
   double most_gap = 1.5;                   // of a bin: a longer step of `time` ends a run
 };
+Json to_json(const WindowSettings& settings);
 
 struct Window {
   uint32_t session = 0, segment = 0;  // in the recording's order
   uint64_t t = 0;                     // the newest row read as input, and the first target row
 };
 
-// Consecutive windows of one segment: t = begin .. end - 1.
+// Consecutive windows of one segment: t = begin, begin + step, .. below end.
 struct WindowRun {
   uint32_t session = 0, segment = 0;
   uint64_t begin = 0, end = 0;
   int64_t trial = -1;  // where trials are known
+  uint64_t step = 1;   // WindowSettings::step
 
-  uint64_t size() const { return end - begin; }
+  uint64_t size() const { return (end - begin + step - 1) / step; }
 };
 
 class Windows {
  public:
-  // Throws Error naming field and session: a field that is missing, a window longer than every
-  // trial, a NaN in a row that a window would serve as a target or frame.
+  // Throws Error naming field and session: a field that is missing, a session or segment that does
+  // not exist, a window longer than every trial of a session, a NaN in a row that a window would
+  // serve as a target or frame, a unit that no session has.
   Windows(const Recording& recording, const WindowSettings& settings);
-  // Those of a part of a split, or of given numbers: shares everything else.
+  // Those of given runs, which must be ordered by session: shares everything else.
   Windows only(std::vector<WindowRun> runs) const;
+  // Those whose target rows all lie in this part (screen/samples.h) of a split. Throws Error where
+  // there are none.
+  Windows of_part(const RecordingSplit& split, std::string_view part) const;
 
   const Recording& recording() const { return recording_; }
   const WindowSettings& settings() const { return settings_; }
@@ -69,8 +92,12 @@ class Windows {
   std::pair<uint64_t, uint64_t> of_session(uint32_t session) const;
   // Columns of counts and validity to take, by session.
   std::span<const uint32_t> units_of(uint32_t session) const { return units_[session]; }
+  // The field of counts' validity by unit; null where a segment has none.
+  const Field* validity_of(uint32_t session, uint32_t segment) const;
 
  private:
+  void number_runs();
+
   Recording recording_;
   WindowSettings settings_;
   std::vector<WindowRun> runs_;

@@ -16,8 +16,10 @@ bool matches(const std::string& pattern, const std::string& file) {
 bool is_manifest(const std::string& file) { return matches("manifest*.json", file); }
 
 bool is_folder_of(const DirectoryFormat& format, const std::string& folder) {
-  return std::ranges::any_of(format.files, [&](const auto& pattern) {
-    return pattern.starts_with(folder) && pattern[folder.size()] == '/';
+  return std::ranges::any_of(format.files, [&](const std::string& pattern) {
+    for (size_t at = pattern.find('/'); at != pattern.npos; at = pattern.find('/', at + 1))
+      if (matches(pattern.substr(0, at), folder)) return true;
+    return false;
   });
 }
 

@@ -1,0 +1,235 @@
+#include "lacuna/recording/window_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/recording/checked_rows.h"
+#include "lacuna/recording/field_values.h"
+
+namespace lacuna {
+namespace {
+
+// One field, mapped; rows are compared when they are first used.
+class MappedRows {
+ public:
+  explicit MappedRows(const Field& field)
+      : field_(field), rows_(field.map()), checked_(std::make_unique<CheckedRows>(field)) {}
+
+  const Field& field() const { return field_; }
+  const std::byte* row(uint64_t t) const {
+    checked_->check_mapped(t, 1, rows_.bytes().data());
+    return rows_.bytes().data() + t * field_.row_bytes();
+  }
+  void check_all(uint64_t first, uint64_t count) const {
+    checked_->check_mapped(first, count, rows_.bytes().data());
+  }
+
+ private:
+  Field field_;
+  Array rows_;
+  std::unique_ptr<CheckedRows> checked_;
+};
+
+struct SegmentRows {
+  std::unique_ptr<MappedRows> counts, validity;
+  std::vector<std::unique_ptr<MappedRows>> inputs;
+
+  template <class F>
+  void for_each(F&& f) const {
+    if (counts) f(*counts);
+    if (validity) f(*validity);
+    for (const auto& input : inputs) f(*input);
+  }
+};
+
+// The sum of `step` rows from t on, of some columns; out [columns], scratch as large.
+void sum_rows(const MappedRows& rows, uint64_t t, uint64_t step, std::span<const uint32_t> columns,
+              float* out, std::vector<float>& scratch) {
+  read_columns(rows.field(), rows.row(t), columns, out);
+  scratch.resize(columns.size());
+  for (uint64_t k = 1; k < step; ++k) {
+    read_columns(rows.field(), rows.row(t + k), columns, scratch.data());
+    for (size_t i = 0; i < columns.size(); ++i) out[i] += scratch[i];
+  }
+}
+
+// The mean of `step` rows from t on.
+void mean_rows(const MappedRows& rows, uint64_t t, uint64_t step, float* out,
+               std::vector<float>& scratch) {
+  read_row(rows.field(), rows.row(t), out);
+  if (step == 1) return;
+  const uint64_t columns = rows.field().columns();
+  std::vector<double> sum(out, out + columns);
+  scratch.resize(columns);
+  for (uint64_t k = 1; k < step; ++k) {
+    read_row(rows.field(), rows.row(t + k), scratch.data());
+    for (uint64_t c = 0; c < columns; ++c) sum[c] += double(scratch[c]);
+  }
+  for (uint64_t c = 0; c < columns; ++c) out[c] = float(sum[c] / double(step));
+}
+
+// 1 where all `step` rows from t on are valid. A field of [T] goes for all units.
+void valid_rows(const MappedRows& rows, uint64_t t, uint64_t step,
+                std::span<const uint32_t> columns, uint8_t* out, std::vector<float>& scratch) {
+  std::fill_n(out, columns.size(), uint8_t(1));
+  scratch.resize(columns.size());
+  const bool is_by_unit = rows.field().shape.size() > 1;
+  for (uint64_t k = 0; k < step; ++k) {
+    if (is_by_unit) {
+      read_columns(rows.field(), rows.row(t + k), columns, scratch.data());
+    } else {
+      float one = 0;
+      read_row(rows.field(), rows.row(t + k), &one);
+      std::fill(scratch.begin(), scratch.end(), one);
+    }
+    for (size_t i = 0; i < columns.size(); ++i)
+      out[i] &= uint8_t(scratch[i] != 0 && !std::isnan(scratch[i]));
+  }
+}
+
+}  // namespace
+
+struct WindowFields::State {
+  Windows windows;
+  std::vector<std::vector<SegmentRows>> segments;  // [session][segment]
+
+  explicit State(const Windows& all) : windows(all) {
+    const auto& sessions = windows.recording().sessions();
+    for (const Session& session : sessions) segments.emplace_back(session.segments.size());
+    const WindowSettings& settings = windows.settings();
+    for (const WindowRun& run : windows.runs()) {
+      SegmentRows& rows = segments[run.session][run.segment];
+      if (rows.counts) continue;
+      const Segment& segment = sessions[run.session].segments[run.segment];
+      rows.counts = std::make_unique<MappedRows>(segment.field(settings.counts));
+      if (const Field* validity = windows.validity_of(run.session, run.segment))
+        rows.validity = std::make_unique<MappedRows>(*validity);
+      for (const LaggedField& input : settings.inputs)
+        rows.inputs.push_back(std::make_unique<MappedRows>(segment.field(input.field)));
+    }
+  }
+
+  template <class F>
+  void for_each(F&& f) const {
+    for (const auto& session : segments)
+      for (const SegmentRows& rows : session) rows.for_each(f);
+  }
+
+  void size_part(SessionPart& part, uint64_t count) const {
+    const WindowSettings& settings = windows.settings();
+    part.windows = count;
+    part.units = windows.units_of(part.session).size();
+    part.counts.resize(count * settings.target_rows * part.units);
+    part.validity.resize(part.counts.size());
+    part.inputs.resize(settings.inputs.size());
+    for (size_t i = 0; i < settings.inputs.size(); ++i)
+      part.inputs[i].resize(count * settings.inputs[i].lags * columns_of(i, part.session));
+  }
+  uint64_t columns_of(size_t input, uint32_t session) const {
+    for (const SegmentRows& rows : segments[session])
+      if (rows.counts) return rows.inputs[input]->field().columns();
+    return 0;
+  }
+  void fill_targets(SessionPart& part, uint64_t b, const Window& window,
+                    std::vector<float>& scratch) const;
+  void fill_inputs(SessionPart& part, uint64_t b, const Window& window,
+                   std::vector<float>& scratch) const;
+};
+
+void WindowFields::State::fill_targets(SessionPart& part, uint64_t b, const Window& window,
+                                       std::vector<float>& scratch) const {
+  const SegmentRows& rows = segments[window.session][window.segment];
+  const auto units = windows.units_of(window.session);
+  const uint64_t step = windows.settings().step, targets = windows.settings().target_rows;
+  for (uint64_t r = 0; r < targets; ++r) {
+    float* const counts = part.counts.data() + (b * targets + r) * part.units;
+    uint8_t* const valid = part.validity.data() + (b * targets + r) * part.units;
+    const uint64_t t = window.t + r * step;
+    sum_rows(*rows.counts, t, step, units, counts, scratch);
+    if (rows.validity)
+      valid_rows(*rows.validity, t, step, units, valid, scratch);
+    else
+      std::fill_n(valid, part.units, uint8_t(1));
+    for (uint64_t u = 0; u < part.units; ++u)
+      if (!valid[u] && !std::isfinite(counts[u])) counts[u] = 0;
+  }
+}
+
+void WindowFields::State::fill_inputs(SessionPart& part, uint64_t b, const Window& window,
+                                      std::vector<float>& scratch) const {
+  const SegmentRows& rows = segments[window.session][window.segment];
+  const WindowSettings& settings = windows.settings();
+  for (size_t i = 0; i < settings.inputs.size(); ++i) {
+    const LaggedField& input = settings.inputs[i];
+    const uint64_t columns = rows.inputs[i]->field().columns();
+    for (uint64_t lag = 0; lag < input.lags; ++lag)
+      mean_rows(*rows.inputs[i], window.t - (input.first + lag) * settings.step, settings.step,
+                part.inputs[i].data() + (b * input.lags + lag) * columns, scratch);
+  }
+}
+
+WindowFields::WindowFields(const Windows& windows) : state_(std::make_unique<State>(windows)) {}
+WindowFields::~WindowFields() = default;
+WindowFields::WindowFields(WindowFields&&) noexcept = default;
+WindowFields& WindowFields::operator=(WindowFields&&) noexcept = default;
+
+uint64_t WindowFields::bytes() const {
+  uint64_t total = 0;
+  state_->for_each([&](const MappedRows& rows) { total += rows.field().bytes(); });
+  return total;
+}
+
+void WindowFields::preload(Progress& progress) const {
+  progress.begin("reading counts, validity and inputs", bytes(), "bytes");
+  uint64_t done = 0;
+  state_->for_each([&](const MappedRows& rows) {
+    constexpr uint64_t kRows = 1 << 16;
+    for (uint64_t t = 0; t < rows.field().rows(); t += kRows) {
+      throw_if_stopped();
+      rows.check_all(t, std::min(kRows, rows.field().rows() - t));
+    }
+    progress.advance(done += rows.field().bytes());
+  });
+  progress.end();
+}
+
+void WindowFields::fill(WindowBatch& batch) const {
+  const Windows& windows = state_->windows;
+  batch.ptr.assign(1, 0);
+  size_t parts = 0;
+  for (uint64_t begin = 0; begin < batch.windows.size(); ++parts) {
+    const uint32_t session = windows.at(batch.windows[begin]).session;
+    const auto [first, last] = windows.of_session(session);
+    uint64_t end = begin;
+    while (end < batch.windows.size() && batch.windows[end] >= first && batch.windows[end] < last)
+      ++end;
+    if (batch.parts.size() <= parts) batch.parts.emplace_back();
+    batch.parts[parts].session = session;
+    state_->size_part(batch.parts[parts], end - begin);
+    batch.ptr.push_back(int32_t(end));
+    begin = end;
+  }
+  batch.parts.resize(parts);
+  for (size_t s = 1; s < parts; ++s)
+    LACUNA_ASSERT(batch.parts[s - 1].session < batch.parts[s].session);
+  std::vector<float> scratch;
+  for (size_t s = 0; s < parts; ++s)
+    for (int32_t i = batch.ptr[s]; i < batch.ptr[s + 1]; ++i) {
+      const Window window = windows.at(batch.windows[size_t(i)]);
+      state_->fill_targets(batch.parts[s], uint64_t(i - batch.ptr[s]), window, scratch);
+      state_->fill_inputs(batch.parts[s], uint64_t(i - batch.ptr[s]), window, scratch);
+    }
+}
+
+uint64_t WindowFields::input_columns(size_t input, uint32_t session) const {
+  return state_->columns_of(input, session);
+}
+
+void order_by_session(const Windows& windows, std::vector<uint64_t>& batch) {
+  std::ranges::stable_sort(batch, {}, [&](uint64_t window) { return windows.at(window).session; });
+}
+
+}  // namespace lacuna

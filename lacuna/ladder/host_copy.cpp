@@ -28,8 +28,8 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kCopyMagic = 0x31636e75636c6163;  // a version is another number
-constexpr uint64_t kDataOffset = uint64_t(2) << 20;  // a huge page; what is not written takes none
+constexpr uint64_t kCopyMagic = 0x31636e75636c6163;   // a version is another number
+constexpr uint64_t kDataOffset = uint64_t(2) << 20;   // a huge page; what is not written takes none
 constexpr auto kPatience = std::chrono::seconds(20);  // for an answer, under any load
 
 class Descriptor {
@@ -335,10 +335,10 @@ struct HostCopy::State {
       void* data;
       uint64_t bytes;
       ~Mapped() { ::munmap(data, bytes); }
-    } const mapped{map_copy(handles.memory.get(), kDataOffset + page,
-                            std::max<uint64_t>(begin - page + bytes, 1), PROT_READ | PROT_WRITE,
-                            plan.words),
-                   std::max<uint64_t>(begin - page + bytes, 1)};
+    } const mapped{
+        map_copy(handles.memory.get(), kDataOffset + page,
+                 std::max<uint64_t>(begin - page + bytes, 1), PROT_READ | PROT_WRITE, plan.words),
+        std::max<uint64_t>(begin - page + bytes, 1)};
     ::madvise(mapped.data, mapped.bytes, MADV_HUGEPAGE);
     fill(piece, {static_cast<std::byte*>(mapped.data) + (begin - page), bytes});
     ++loaded_here;
@@ -358,9 +358,9 @@ std::shared_ptr<const HostCopy> HostCopy::share(const HostCopyPlan& plan, const 
     if (!handles) handles = offer(plan);
     if (!handles) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  std::shared_ptr<HostCopy> copy(
-      new HostCopy(std::make_unique<State>(plan, std::move(*handles))));
-  while (copy->state_->load_next(fill)) progress.advance(done + plan.cuts[copy->state_->header->done]);
+  std::shared_ptr<HostCopy> copy(new HostCopy(std::make_unique<State>(plan, std::move(*handles))));
+  while (copy->state_->load_next(fill))
+    progress.advance(done + plan.cuts[copy->state_->header->done]);
   return copy;
 }
 

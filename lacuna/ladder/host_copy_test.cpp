@@ -173,8 +173,7 @@ TEST(HostCopy, FourProcessesTakeTheMemoryOnce) {
     bool is_copy = false;
     for (std::string line; std::getline(maps, line);) {
       if (line.find('-') < line.find(' ')) is_copy = line.find("memfd:lacuna-frames") != line.npos;
-      if (is_copy && line.starts_with("Pss:"))
-        proportional += std::stoull(line.substr(4)) * 1024;
+      if (is_copy && line.starts_with("Pss:")) proportional += std::stoull(line.substr(4)) * 1024;
     }
   }
   for (int i = 0; i < 4; ++i) end.give();

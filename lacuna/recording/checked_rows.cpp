@@ -37,8 +37,8 @@ void CheckedRows::check_block(uint64_t block, const std::byte* rows) {
     throw Error(
         "{}: the bytes of row {} have changed since the recording was made; restore the file, or "
         "import the session again",
-        words_, count == 1 ? fmt::format("{}", first)
-                           : fmt::format("{} to {}", first, first + count - 1));
+        words_,
+        count == 1 ? fmt::format("{}", first) : fmt::format("{} to {}", first, first + count - 1));
   word.fetch_or(bit, std::memory_order_relaxed);
 }
 

@@ -36,7 +36,7 @@ class CheckedRows {
 
   std::string words_;  // "FILE: field 'stim'"
   uint64_t rows_, row_bytes_, check_rows_;
-  Array checks_;                                 // u32 [blocks]
+  Array checks_;                                         // u32 [blocks]
   std::unique_ptr<std::atomic<uint64_t>[]> is_checked_;  // bits
 };
 

@@ -42,7 +42,8 @@ void check_in_place_size(const Field& field) {
     throw Error("{}: cannot read its size: {}", field.place.file.string(), error.message());
   if (found < field.place.offset + field.bytes())
     throw Error(
-        "{}: truncated: field '{}' needs {} bytes from byte {} on, but the file ends at {}; restore "
+        "{}: truncated: field '{}' needs {} bytes from byte {} on, but the file ends at {}; "
+        "restore "
         "it, or import it again",
         field.place.file.string(), field.name, field.bytes(), field.place.offset, found);
 }
@@ -75,8 +76,7 @@ std::string split_array_file(const std::string& name) { return "splits/" + name 
 Json covered_to_json(const RecordingSplit& split) {
   Json covered = Json::array();
   for (const auto& one : split.segments)
-    covered.push_back(
-        {{"session", one.session}, {"segment", one.segment}, {"frames", one.frames}});
+    covered.push_back({{"session", one.session}, {"segment", one.segment}, {"frames", one.frames}});
   return covered;
 }
 

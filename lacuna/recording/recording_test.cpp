@@ -23,7 +23,8 @@ TEST(Recording, OpensWithWhatWasWritten) {
   ASSERT_EQ(session.segments.size(), 2u);
   const Field& stim = session.segment("images").field("stim");
   EXPECT_EQ(stim.shape, (Shape{session.segments[1].frames, kToyHeight, kToyWidth}));
-  const auto pixels = stim.map().as<uint8_t>();
+  const Array frames = stim.map();
+  const auto pixels = frames.as<uint8_t>();
   for (uint64_t t = 0; t < stim.rows(); ++t)
     ASSERT_EQ(pixels[t * 35 + 2 * 7 + 3], toy_pixel(1, 1, t, 2, 3)) << t;
   EXPECT_EQ(read_npy(stim.place.file).shape(), stim.shape);  // NumPy's own header agrees
@@ -85,20 +86,26 @@ TEST(Recording, WrongFieldsAreNamed) {
   writer.begin_session({.name = "a", .rate = 120, .units = {"x", "y"}});
   writer.begin_segment("m");
   EXPECT_ERROR(writer.begin_segment("m"), "there twice");
-  EXPECT_ERROR(writer.add_field("robs", FieldRole::counts,
-                                Array::from(std::vector<uint8_t>(12), {4, 3})),
-               "rows of [3], but the session names 2 units");
+  EXPECT_ERROR(
+      writer.add_field("robs", FieldRole::counts, Array::from(std::vector<uint8_t>(12), {4, 3})),
+      "rows of [3], but the session names 2 units");
   EXPECT_ERROR(writer.commit({}), "has no fields");
 }
 
 TEST(Recording, PackedRowsAreBits) {
   const TemporaryDirectory folder;
   RecordingWriter writer(folder / "r", {});
-  writer.begin_session({.name = "a", .rate = 120, .units = std::vector<std::string>(
-      {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"})});
+  writer.begin_session(
+      {.name = "a",
+       .rate = 120,
+       .units = std::vector<std::string>({"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"})});
   writer.begin_segment("m");
-  writer.begin_field({.name = "dfs", .role = FieldRole::validity, .row_shape = {10},
-                      .packed = true, .recorded_as = "f32", .rows = 3});
+  writer.begin_field({.name = "dfs",
+                      .role = FieldRole::validity,
+                      .row_shape = {10},
+                      .packed = true,
+                      .recorded_as = "f32",
+                      .rows = 3});
   const std::vector<uint8_t> rows = {0xff, 3, 0, 0, 1, 2};
   writer.append(std::as_bytes(std::span(rows)));
   writer.end_field();
@@ -176,7 +183,9 @@ TEST(Recording, NanRowsAreCountedAndMarked) {
         const auto row = rows.as<float>().subspan(t * kToyBehaviour, kToyBehaviour);
         const bool is_nan = std::isnan(row[0]) || std::isnan(row[1]) || std::isnan(row[2]);
         found += is_nan;
-        if (field.nan_rows > 0) { EXPECT_EQ(nan.as<uint8_t>()[t], is_nan) << t; }
+        if (field.nan_rows > 0) {
+          EXPECT_EQ(nan.as<uint8_t>()[t], is_nan) << t;
+        }
       }
       EXPECT_EQ(found, field.nan_rows);
     }

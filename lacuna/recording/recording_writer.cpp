@@ -14,7 +14,7 @@
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kLargeRowBytes = 512;         // from here on each row has a checksum of its own
+constexpr uint64_t kLargeRowBytes = 512;          // from here on each row has a checksum of its own
 constexpr uint64_t kCheckedBlockBytes = 1 << 16;  // of smaller rows share one
 constexpr uint64_t kReadBytes = 1 << 24;
 
@@ -262,8 +262,8 @@ RecordingWriter::RecordingWriter(const fs::path& path, const Options& options, c
     state_->sessions = Recording::open(path).sessions();
     state_->added_from = state_->sessions.size();
   } else {
-    state_->fresh = std::make_unique<DirectoryWriter>(
-        path, Recording::format(), made_by.is_null() ? Json::object() : made_by);
+    state_->fresh = std::make_unique<DirectoryWriter>(path, Recording::format(),
+                                                      made_by.is_null() ? Json::object() : made_by);
   }
 }
 
@@ -303,8 +303,7 @@ void RecordingWriter::begin_field(const FieldInfo& info) {
   Field field = state_->new_field(info);
   std::string file = field_file(state_->session().name, state_->segment().name, info.name);
   const fs::path path = state_->prepare(file);
-  state_->open =
-      std::make_unique<OpenField>(std::move(field), std::move(file), path, info.rows);
+  state_->open = std::make_unique<OpenField>(std::move(field), std::move(file), path, info.rows);
 }
 
 void RecordingWriter::begin_field(const std::string& name, FieldRole role, DType dtype,
@@ -326,8 +325,8 @@ void RecordingWriter::end_field() {
   LACUNA_ASSERT(state_->open);
   OpenField& open = *state_->open;
   const uint64_t xxh3 = open.close();
-  state_->files[open.file] = entry_of(open.field.place.file, xxh3, open.field.dtype,
-                                      open.stored_shape(open.field.rows()));
+  state_->files[open.file] =
+      entry_of(open.field.place.file, xxh3, open.field.dtype, open.stored_shape(open.field.rows()));
   state_->add_finished(std::move(open.field), open.summary);
   state_->open.reset();
 }

@@ -32,8 +32,9 @@ class RecordingWriter {
   };
   struct SessionInfo {
     std::string name, subject = {};
-    double rate = 0;                      // bins a second
-    std::vector<std::string> units = {};  // empty: no counts, or numbered from 0 as wide as they are
+    double rate = 0;  // bins a second
+    std::vector<std::string> units =
+        {};  // empty: no counts, or numbered from 0 as wide as they are
   };
   struct FieldInfo {
     std::string name;

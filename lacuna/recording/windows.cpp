@@ -17,7 +17,7 @@ namespace {
 
 // Rows that a window reads of one field: row t - oldest .. t - newest, in groups of `step` bins.
 struct Needed {
-  int64_t oldest, newest;     // below 0: after t
+  int64_t oldest, newest;      // below 0: after t
   std::vector<uint8_t> is_ok;  // [T]
   bool reads_first_bin_only = false;
 };
@@ -142,8 +142,8 @@ void refuse_nan_frames(const Session& session, const Segment& segment, const Fie
 
 // The same of a count, unless its unit is not chosen or not valid there.
 void refuse_nan_counts(const Session& session, const Segment& segment, const Field& field,
-                       const Field* validity, std::span<const uint32_t> units,
-                       const WindowRun& run, uint64_t bins_after) {
+                       const Field* validity, std::span<const uint32_t> units, const WindowRun& run,
+                       uint64_t bins_after) {
   const Array nan = read_nan_rows(field), counts = field.map();
   const Array valid = validity ? validity->map() : Array();
   const auto flags = nan.as<uint8_t>();
@@ -157,7 +157,8 @@ void refuse_nan_counts(const Session& session, const Segment& segment, const Fie
     for (size_t u = 0; u < units.size(); ++u)
       if (!std::isfinite(values[u]) && is_valid[u] != 0)
         throw Error(
-            "{} is not finite in row {} for unit '{}', which a window serves as its target; mark it "
+            "{} is not finite in row {} for unit '{}', which a window serves as its target; mark "
+            "it "
             "in a validity field, or leave the unit out (units)",
             field_words(session, segment, field.name), t, session.units[units[u]]);
   }
@@ -296,9 +297,10 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
     if (!is_chosen(settings_.sessions, session.name)) continue;
     units_.back() = choose_units(session, settings_.units, found_units);
     if (units_.back().empty())
-      throw Error("session '{}' has none of the units chosen; name one of it, or leave the session "
-                  "out (sessions)",
-                  session.name);
+      throw Error(
+          "session '{}' has none of the units chosen; name one of it, or leave the session "
+          "out (sessions)",
+          session.name);
     const size_t before = runs_.size();
     uint64_t length = 0, longest = 0;
     for (uint32_t g = 0; g < session.segments.size(); ++g) {

@@ -121,7 +121,8 @@ TEST(WindowFields, ServeTheRowsOfTheirWindows) {
         const PlainSegment plain(session, session.segments[w.segment]);
         for (uint64_t r = 0; r < 2; ++r)
           for (uint64_t u = 0; u < units.size(); ++u) {
-            const uint64_t from = (w.t + r) * plain.units + units[u], to = (b * 2 + r) * units.size() + u;
+            const uint64_t from = (w.t + r) * plain.units + units[u],
+                           to = (b * 2 + r) * units.size() + u;
             EXPECT_EQ(part.counts[to], plain.robs[from]);
             EXPECT_EQ(part.validity[to], plain.dfs[from]);
           }

@@ -48,7 +48,7 @@ ifeq ($(PYTHON),)
 	@scripts/setup-python
 else
 	@scripts/setup-system format browser
-	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb pytest tensorboard
+	@scripts/setup-python $(PYTHON) torch torch_geometric numpy lmdb h5py zarr pytest tensorboard
 endif
 
 build: setup

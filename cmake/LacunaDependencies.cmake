@@ -1,6 +1,6 @@
 # What the torch-free part needs, from the distribution (docs/dependencies.md says why each).
 #   lacuna_public_dependencies    seen in our headers: fmt, nlohmann-json, yaml-cpp
-#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, zlib, xxHash, Highway, threads
+#   lacuna_private_dependencies   inside the library: LMDB, simdjson, libdeflate, zlib, zstd, blosc, HDF5, xxHash, Highway, threads
 #   lacuna_cli_dependencies       the program: CLI11
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -14,16 +14,20 @@ if(LACUNA_BENCHES)
   find_package(benchmark REQUIRED)
 endif()
 
-# LMDB, libdeflate and older Highway ship no CMake package: header and library, by name.
+# LMDB, libdeflate, blosc and older Highway ship no CMake package, and HDF5's needs its compiler wrapper: header and
+# library, by name. Debian keeps the HDF5 without MPI in folders of its own.
 function(lacuna_find_library target header library)
-  find_path(${target}_INCLUDE_DIR ${header} REQUIRED)
-  find_library(${target}_LIBRARY ${library} REQUIRED)
+  find_path(${target}_INCLUDE_DIR ${header} PATH_SUFFIXES ${ARGN} REQUIRED)
+  find_library(${target}_LIBRARY ${library} PATH_SUFFIXES ${ARGN} REQUIRED)
   add_library(${target} UNKNOWN IMPORTED GLOBAL)
   set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${target}_LIBRARY}
                         INTERFACE_INCLUDE_DIRECTORIES ${${target}_INCLUDE_DIR})
 endfunction()
 lacuna_find_library(lacuna_lmdb lmdb.h lmdb)
 lacuna_find_library(lacuna_deflate libdeflate.h deflate)
+lacuna_find_library(lacuna_zstd zstd.h zstd)
+lacuna_find_library(lacuna_blosc blosc.h blosc)
+lacuna_find_library(lacuna_hdf5 hdf5.h hdf5 hdf5/serial)
 if(NOT TARGET hwy::hwy)
   lacuna_find_library(lacuna_hwy hwy/highway.h hwy)
 else()
@@ -54,7 +58,7 @@ target_compile_definitions(lacuna_public_dependencies INTERFACE $<$<COMPILE_LANG
 
 add_library(lacuna_private_dependencies INTERFACE)
 target_link_libraries(lacuna_private_dependencies INTERFACE
-  lacuna_lmdb lacuna_deflate lacuna_hwy simdjson::simdjson ZLIB::ZLIB Threads::Threads)
+  lacuna_lmdb lacuna_deflate lacuna_zstd lacuna_blosc lacuna_hdf5 lacuna_hwy simdjson::simdjson ZLIB::ZLIB Threads::Threads)
 target_include_directories(lacuna_private_dependencies SYSTEM INTERFACE ${LACUNA_XXHASH_INCLUDE_DIR})
 
 add_library(lacuna_cli_dependencies INTERFACE)

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <chrono>
+#include <span>
 #include <string>
 
+#include "lacuna/core/crc32c.h"
 #include "lacuna/core/error.h"
 
 namespace lacuna {
@@ -68,16 +69,6 @@ std::string session_start() {
 }
 
 // ---- the file
-std::array<uint32_t, 256> make_crc_table() {
-  std::array<uint32_t, 256> table;
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    table[i] = crc;
-  }
-  return table;
-}
-
 // Masked, because a checksum of data that holds its own checksum is a weak one.
 uint32_t masked_crc(std::string_view data) {
   return std::rotr(crc32c(std::as_bytes(std::span(data))), 15) + 0xa282ead8u;
@@ -128,13 +119,6 @@ void EventWriter::flush() {
 double unix_seconds() {
   using Seconds = std::chrono::duration<double>;
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-uint32_t crc32c(std::span<const std::byte> bytes) {
-  static const std::array<uint32_t, 256> table = make_crc_table();
-  uint32_t crc = ~0u;
-  for (const std::byte byte : bytes) crc = crc >> 8 ^ table[(crc ^ uint32_t(byte)) & 0xff];
-  return ~crc;
 }
 
 }  // namespace lacuna

@@ -12,10 +12,8 @@
 // protobuf message `Event`. A file that ends within a record (a killed run) is read up to there.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <span>
 #include <string_view>
 
 #include "lacuna/core/system/file.h"
@@ -44,7 +42,5 @@ class EventWriter {
 };
 
 double unix_seconds();
-// The checksum of event files (Castagnoli's polynomial).
-uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace lacuna

@@ -83,14 +83,34 @@ at::Tensor Norm::gelu_forward(const at::Tensor& x) const {
   return at::gelu(forward(x));
 }
 
-GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) {
+GraphMlp::GraphMlp(int64_t graphs, int64_t width, NormKind norm) : norm_kind_(norm) {
   for (int i = 0; i < kLinears; ++i)
     dense_.push_back(register_module("dense" + std::to_string(i),
                                      std::make_shared<GraphDense>(graphs, width, width)));
   norm_ = register_module("norm", std::make_shared<Norm>(norm, width, graphs));
 }
 
+MlpParameters GraphMlp::parameters() const {
+  MlpParameters result;
+  result.norm_weight = norm_->weight;
+  result.norm_bias = norm_->bias;
+  for (size_t i = 0; i < kLinears; ++i) {
+    result.weight[i] = dense_[i]->weight;
+    result.bias[i] = dense_[i]->bias;
+  }
+  return result;
+}
+
+bool GraphMlp::is_fused(const at::Tensor& u) const {
+  return norm_kind_ == NormKind::layer && can_fuse_mlp(u);
+}
+
+at::Tensor GraphMlp::forward_sum(const at::Tensor& u, double share) const {
+  return fused_mlp(u, parameters(), share);
+}
+
 at::Tensor GraphMlp::forward(const at::Tensor& u) const {
+  if (is_fused(u)) return fused_mlp(u, parameters());
   auto v = u;
   for (int i = 0; i < kLinears; ++i) {
     if (i > 0) v = at::gelu(v);

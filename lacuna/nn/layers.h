@@ -15,6 +15,8 @@
 
 #include <string>
 
+#include "lacuna/torch/fused_mlp.h"
+
 namespace lacuna {
 
 // Linears that give a score start with weights of this spread, so that first predictions lie near
@@ -67,8 +69,15 @@ class GraphMlp : public torch::nn::Module {
  public:
   GraphMlp(int64_t graphs, int64_t width, NormKind norm);
   at::Tensor forward(const at::Tensor& u) const;
+  // Whether one kernel does all of it for this u (torch/fused_mlp.h).
+  bool is_fused(const at::Tensor& u) const;
+  // [rows, H]: the sum of forward(u) over the graphs, times share. Only where is_fused().
+  at::Tensor forward_sum(const at::Tensor& u, double share) const;
 
  private:
+  MlpParameters parameters() const;
+
+  NormKind norm_kind_;
   std::vector<std::shared_ptr<GraphDense>> dense_;
   std::shared_ptr<Norm> norm_;
 };

@@ -16,11 +16,17 @@ constexpr int64_t kRowsOnGpu = 65536, kRowsOnCpu = 512;
 class SumMerge : public Merge {
  public:
   at::Tensor forward(const at::Tensor& y) override { return y.sum(0); }
+  std::optional<double> share_of_sum() const override { return 1; }
 };
 
 class MeanMerge : public Merge {
  public:
+  explicit MeanMerge(int64_t graphs) : graphs_(graphs) {}
   at::Tensor forward(const at::Tensor& y) override { return y.mean(0); }
+  std::optional<double> share_of_sum() const override { return 1.0 / double(graphs_); }
+
+ private:
+  int64_t graphs_;
 };
 
 class AttentionMerge : public Merge {
@@ -152,7 +158,7 @@ class PairwiseMerge : public Merge {
 std::shared_ptr<Merge> make_merge(const std::string& kind, int64_t graphs, int64_t width,
                                   NormKind norm, at::Device device, bool savings) {
   if (kind == "sum") return std::make_shared<SumMerge>();
-  if (kind == "mean") return std::make_shared<MeanMerge>();
+  if (kind == "mean") return std::make_shared<MeanMerge>(graphs);
   if (kind == "attention") return std::make_shared<AttentionMerge>(graphs, width);
   if (kind == "pairwise")
     return std::make_shared<PairwiseMerge>(graphs, width, norm, device, savings);

@@ -15,6 +15,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lacuna/nn/layers.h"
@@ -24,6 +25,9 @@ namespace lacuna {
 class Merge : public torch::nn::Module {
  public:
   virtual at::Tensor forward(const at::Tensor& y) = 0;
+  // Where forward(y) is the sum over the graphs times a number, that number: a kernel that has all
+  // of a row's y can add them up itself.
+  virtual std::optional<double> share_of_sum() const { return {}; }
 };
 
 // kind: sum, mean, attention or pairwise; throws Error for another. device: where y will be.

@@ -219,16 +219,25 @@ class HeteroGin : public Model {
         x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
       const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
                                           : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
-      at::Tensor y;                                                            // [G, N * B, H]
-      {
-        const Scope scope("mlp");
-        y = layer->mlp->forward(u.flatten(1, 2));
-      }
-      if (layer->metabolism) y = at::cat({y, layer->metabolism->forward(x, input)});
-      const Scope scope("merge");
-      x = layer->merge->forward(y).reshape({graph_.genes(), batch, width_});
+      x = dense_part(*layer, u.flatten(1, 2), x, input).reshape({graph_.genes(), batch, width_});
     }
     return x;
+  }
+
+  // u [G, N * B, H], x [N, B, H] or undefined where the layer has no metabolism -> [N * B, H]
+  at::Tensor dense_part(const Layer& layer, const at::Tensor& u, const at::Tensor& x,
+                        const ModelInput& input) {
+    const auto share = layer.merge->share_of_sum();
+    at::Tensor y;  // [G, N * B, H]
+    {
+      const Scope scope("mlp");
+      if (share && !layer.metabolism && layer.mlp->is_fused(u))
+        return layer.mlp->forward_sum(u, *share);
+      y = layer.mlp->forward(u);
+    }
+    if (layer.metabolism) y = at::cat({y, layer.metabolism->forward(x, input)});
+    const Scope scope("merge");
+    return layer.merge->forward(y);
   }
 
   States encode_with_wild_type(const ModelInput& input) {

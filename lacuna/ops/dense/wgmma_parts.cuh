@@ -1,0 +1,189 @@
+// Products of 64 x 64 tiles with Hopper's `wgmma`, as the fused kernels use them.
+//
+// A tile of bf16 in shared memory is 64 rows of 128 bytes; the 16-byte piece c of row r lies at
+// piece c ^ (r & 7), the hardware's 128-byte swizzle, so that no two rows meet in a bank. The same
+// tile serves as W (rows are columns of the result) and as its transpose.
+//
+// An accumulator: lane with q = lane / 4 and t = lane % 4 of a warp holds rows q and q + 8 of the
+// warp's 16, in d[4 j + e] column 8 j + 2 t + (e & 1) of row q (e < 2) or q + 8. As the register
+// operand of the next product, pairs of them are a[2 j] (row q) and a[2 j + 1] (row q + 8).
+#pragma once
+
+#include "lacuna/core/dtype.h"
+#include "lacuna/ops/dense/fused_parts.cuh"
+
+namespace lacuna::wgmma {
+
+using namespace lacuna::cuda;
+
+inline constexpr int kWidth = 64;     // H
+inline constexpr int kTileRows = 64;  // of a warpgroup
+inline constexpr int kTileBytes = 64 * 64 * 2;
+inline constexpr int kWarpgroup = 128;  // threads
+
+// A lane's columns are pairs all over the row. In memory they are two runs of 8: rows move as
+// 16-byte pieces between memory and registers, and the weights that meet them are permuted instead
+// when they are packed (a product does not care in which order its inner index runs).
+__host__ __device__ constexpr int memory_column(int n) {
+  return 32 * (n >> 5) + 8 * ((n >> 1) & 3) + 2 * ((n >> 3) & 3) + (n & 1);
+}
+
+// The low word of a tile's descriptor holds its address. Made once, and moved by adding bytes / 16:
+// the compiler would otherwise build it anew, in six instructions, for every product.
+__device__ __forceinline__ uint32_t descriptor_low(uint32_t address) {
+  return ((address & 0x3FFFF) >> 4) | 0x10000u;
+}
+__device__ __forceinline__ uint64_t descriptor(uint32_t low) {
+  constexpr uint64_t kSwizzled128 = uint64_t(0x40000040u) << 32;  // groups of 8 rows, 1024 bytes
+  return kSwizzled128 | low;
+}
+
+#define LACUNA_D32(d)                                                                             \
+  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),    \
+      "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),  \
+      "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),  \
+      "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define LACUNA_D32_REGISTERS                                                                    \
+  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
+  "%25,%26,%27,%28,%29,%30,%31}"
+
+__device__ __forceinline__ void products_begin() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void products_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+__device__ __forceinline__ void products_wait(float (&d)[32]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : LACUNA_D32(d)::"memory");
+}
+
+// d = a B, or d += a B: 64 x 16 from registers times 16 x 64 of a tile, as it stands
+// (transposed = 1) or with its rows as columns (0).
+template <int transposed>
+__device__ __forceinline__ void multiply(float (&d)[32], const uint32_t* a, uint64_t tile,
+                                         int adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LACUNA_D32_REGISTERS
+      ", {%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}"
+      : LACUNA_D32(d)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(tile), "r"(adds), "n"(transposed));
+}
+// d += A^T B over 16 rows of two tiles: a step of a weight's gradient.
+__device__ __forceinline__ void multiply_columns(float (&d)[32], uint64_t a, uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " LACUNA_D32_REGISTERS
+               ", %32, %33, 1, 1, 1, 1, 1;"
+               : LACUNA_D32(d)
+               : "l"(a), "l"(b));
+}
+// d += A^T B, B 16 x 8.
+__device__ __forceinline__ void multiply_columns_by_8(float (&d)[4], uint64_t a, uint64_t b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, %4, %5, 1, 1, 1, 1, 0;"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(a), "l"(b));
+}
+
+// Starts d += a W (W's rows are columns of the result) for a d that holds the bias;
+// products_wait(d) ends it.
+__device__ __forceinline__ void start_linear(float (&d)[32], const uint32_t* a, uint32_t tile_low) {
+  products_begin();
+#pragma unroll
+  for (int k = 0; k < 4; ++k) multiply<0>(d, a + 4 * k, descriptor(tile_low + k * 2), 1);
+  products_commit();
+}
+// Starts d = a W^T, the way back through the same tile.
+__device__ __forceinline__ void start_linear_back(float (&d)[32], const uint32_t* a,
+                                                  uint32_t tile_low) {
+  products_begin();
+#pragma unroll
+  for (int k = 0; k < 4; ++k) multiply<1>(d, a + 4 * k, descriptor(tile_low + k * 128), k);
+  products_commit();
+}
+
+// ---- rows in memory <-> register operands. p0, p1: this lane's place (column 8 t) in rows q, q + 8
+__device__ __forceinline__ void load_rows(uint32_t (&a)[16], const BFloat16* p0,
+                                          const BFloat16* p1) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(p0 + 32 * half));
+    const uint4 w = __ldg(reinterpret_cast<const uint4*>(p1 + 32 * half));
+    a[8 * half] = v.x, a[8 * half + 2] = v.y, a[8 * half + 4] = v.z, a[8 * half + 6] = v.w;
+    a[8 * half + 1] = w.x, a[8 * half + 3] = w.y, a[8 * half + 5] = w.z, a[8 * half + 7] = w.w;
+  }
+}
+__device__ __forceinline__ void store_rows(const float (&d)[32], BFloat16* p, int row, int rows,
+                                           int t) {
+#pragma unroll
+  for (int below = 0; below < 2; ++below)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (row + 8 * below < rows) {
+        const float* c = d + 16 * half + 2 * below;
+        *reinterpret_cast<uint4*>(p + size_t(row + 8 * below) * kWidth + 32 * half + 8 * t) =
+            make_uint4(bf16_pair(c[0], c[1]), bf16_pair(c[4], c[5]), bf16_pair(c[8], c[9]),
+                       bf16_pair(c[12], c[13]));
+      }
+}
+
+// ---- tiles in shared memory <-> register operands; address: of this warp's 16 rows. 32 of the 64
+// columns at a time.
+__device__ __forceinline__ uint32_t piece_address(uint32_t address, int lane, int half, int k) {
+  const int row = lane & 15, piece = 4 * half + 2 * k + (lane >> 4);
+  return address + row * 128 + ((piece ^ (row & 7)) << 4);
+}
+__device__ __forceinline__ void store_half(uint32_t address, int lane, int half,
+                                           const uint32_t* a) {
+#pragma unroll
+  for (int k = 0; k < 2; ++k)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+                     piece_address(address, lane, half, k)),
+                 "r"(a[4 * k]), "r"(a[4 * k + 1]), "r"(a[4 * k + 2]), "r"(a[4 * k + 3])
+                 : "memory");
+}
+__device__ __forceinline__ void load_half(uint32_t address, int lane, int half, uint32_t* a) {
+#pragma unroll
+  for (int k = 0; k < 2; ++k)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(a[4 * k]), "=r"(a[4 * k + 1]), "=r"(a[4 * k + 2]), "=r"(a[4 * k + 3])
+                 : "r"(piece_address(address, lane, half, k))
+                 : "memory");
+}
+__device__ __forceinline__ void store_tile(uint32_t address, int lane, const uint32_t (&a)[16]) {
+  store_half(address, lane, 0, a);
+  store_half(address, lane, 1, a + 8);
+}
+
+// ---- layer norm of the two rows that a quad of lanes holds: leaves d centred
+struct TwoRows {
+  float upper, lower;
+};
+__device__ __forceinline__ TwoRows centre_rows(float (&d)[32], float eps) {  // -> 1 / std
+  constexpr float kShare = 1.0f / kWidth;
+  float sum0 = 0, sum1 = 0;
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    sum0 += d[4 * j] + d[4 * j + 1];
+    sum1 += d[4 * j + 2] + d[4 * j + 3];
+  }
+  const float mean0 = quad_sum(sum0) * kShare, mean1 = quad_sum(sum1) * kShare;
+  float square0 = 0, square1 = 0;
+#pragma unroll
+  for (int j = 0; j < 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float& upper = d[4 * j + e];
+      float& lower = d[4 * j + 2 + e];
+      upper -= mean0;
+      lower -= mean1;
+      square0 = fmaf(upper, upper, square0);
+      square1 = fmaf(lower, lower, square1);
+    }
+  return {rsqrtf(quad_sum(square0) * kShare + eps), rsqrtf(quad_sum(square1) * kShare + eps)};
+}
+
+}  // namespace lacuna::wgmma

@@ -57,11 +57,14 @@ class RecordingSource {
 
   const Windows& windows() const { return windows_; }
   const Frames& frames() const { return frames_; }
+  const WindowFields& fields() const { return *fields_; }
   uint64_t batch_bytes() const;  // of the largest batch's stimulus
   // Batches to make ahead: enough to keep so many threads at work, within `bytes`, at least 1.
   uint64_t prefetch(int threads, uint64_t bytes = uint64_t(1) << 30) const;
 
  private:
+  void fill_stimulus(RecordingBatch& out) const;
+
   Windows windows_;
   Frames frames_;
   RecordingSourceOptions options_;

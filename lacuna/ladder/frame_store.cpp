@@ -1,0 +1,146 @@
+#include "lacuna/ladder/frame_store.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/ladder/frame_holder.h"
+#include "lacuna/ladder/guards.h"
+#include "lacuna/recording/checked_rows.h"
+#include "lacuna/recording/field_json.h"
+
+namespace lacuna {
+namespace {
+
+FrameStoreSettings settings_from_json(const Json& json) {
+  FrameStoreSettings settings;
+  const Rung rung =
+      rung_from_name(json.at("rung").get<std::string>(), std::span(kRecordingRungs));
+  settings.form = rung.form;
+  settings.field = json.at("field").get<std::string>();
+  settings.transforms = json.at("transforms");
+  settings.compressor = json.value("compressor", settings.compressor);
+  settings.rows_per_chunk = json.value("rows_per_chunk", settings.rows_per_chunk);
+  return settings;
+}
+
+// The session of a store as its own manifest states it, opened and compared with what it was made
+// from.
+StoredSession open_session(const fs::path& store, const FrameStoreSettings& settings,
+                           const std::string& session_name) {
+  const Directory directory =
+      Directory::open(store / session_name, FrameStore::kSessionFormat, FrameStore::kVersion);
+  StoredSession stored;
+  read_manifest(directory.path(), [&] {
+    const Session session = session_from_json(directory.manifest().at("session"), store);
+    stored.name = session.name;
+    for (const Segment& segment : session.segments) {
+      stored.fields.push_back(segment.fields.at(0));
+      if (settings.form == Form::chunks)
+        stored.chunks.push_back(store / session.name / segment.name / (settings.field + ".zarr"));
+    }
+  });
+  stored.bytes = directory.bytes();
+  return stored;
+}
+
+}  // namespace
+
+DirectoryFormat FrameStore::format() {
+  return {.name = kFormat,
+          .version = kVersion,
+          .files = {"*/manifest.json", "*/manifest.partial.json", "*/*/*.npy",
+                    "*/*/*.zarr/zarr.json", "*/*/*.zarr/c/*", "*/*/*.zarr/c/*/*",
+                    "*/*/*.zarr/c/*/*/*", "*/*/*.zarr/c/*/*/*/*"}};
+}
+
+DirectoryFormat FrameStore::session_format() {
+  return {.name = kSessionFormat,
+          .version = kVersion,
+          .files = {"*/*.npy", "*/*.zarr/zarr.json", "*/*.zarr/c/*", "*/*.zarr/c/*/*",
+                    "*/*.zarr/c/*/*/*", "*/*.zarr/c/*/*/*/*"}};
+}
+
+Json to_json(const FrameStoreSettings& settings) {
+  Json json = {{"rung", name(Rung{Place::disk, settings.form})},
+               {"field", settings.field},
+               {"transforms", settings.transforms}};
+  if (settings.form == Form::chunks) {
+    json["compressor"] = settings.compressor;
+    json["rows_per_chunk"] = settings.rows_per_chunk;
+  }
+  return json;
+}
+
+uint64_t frames_hash(const Session& session, const std::string& field) {
+  Hasher hasher;
+  for (const Segment& segment : session.segments)
+    if (const Field* frames = segment.find(field))
+      hasher.add(fmt::format("{} {} {} [{}]\n", segment.name, hex(frames->xxh3),
+                             name(frames->dtype), fmt::join(frames->shape, ", ")));
+  return hasher.value();
+}
+
+std::string prepare_frames_command(const fs::path& recording, const FrameStoreSettings& settings,
+                                   const fs::path& out) {
+  std::string command = fmt::format("lacuna prepare {} --rung {} --out {}",
+                                    shell_word(recording.string()),
+                                    name(Rung{Place::disk, settings.form}), shell_word(out.string()));
+  if (settings.field != "stim") command += " --field " + shell_word(settings.field);
+  return command;
+}
+
+FrameStore FrameStore::open(const fs::path& path, const Recording& recording, Form form,
+                            const std::string& field) {
+  FrameStoreSettings wanted;
+  wanted.form = form;
+  wanted.field = field;
+  const std::string command = prepare_frames_command(recording.path(), wanted, path);
+  if (!fs::exists(path)) throw Error("there is no store {}; `{}` makes it", path.string(), command);
+  if (DirectoryWriter::unfinished_purpose(path))
+    throw Error("store {} is unfinished; `{}` completes it", path.string(), command);
+  const Directory directory = Directory::open(path, kFormat, kVersion);
+  FrameStore store;
+  store.path_ = path;
+  store.recording_ = recording.path().string();
+  read_manifest(path, [&] {
+    store.settings_ = settings_from_json(directory.manifest());
+    if (store.settings_.form != form || store.settings_.field != field)
+      throw Error("store {} holds field '{}' for rung {}, but field '{}' for {} is asked for; `{}` "
+                  "makes one",
+                  path.string(), store.settings_.field,
+                  name(Rung{Place::disk, store.settings_.form}), field,
+                  name(Rung{Place::disk, form}), command);
+    for (const auto& [session, made_from] : directory.manifest().at("sessions").items()) {
+      const auto found = std::ranges::find(recording.sessions(), session, &Session::name);
+      if (found == recording.sessions().end()) continue;  // the recording has been made smaller
+      if (hash_from_hex(made_from.get<std::string>()) != frames_hash(*found, field))
+        throw Error("store {} was made from other frames of session '{}' than {} has; `{} --again` "
+                    "makes it anew",
+                    path.string(), session, recording.path().string(), command);
+      store.sessions_.push_back(open_session(path, store.settings_, session));
+    }
+  });
+  return store;
+}
+
+const StoredSession& FrameStore::session(const std::string& name) const {
+  const auto found = std::ranges::find(sessions_, name, &StoredSession::name);
+  if (found == sessions_.end())
+    throw Error("store {} lacks session '{}'; `{}` adds it", path_.string(), name,
+                prepare_frames_command(recording_, settings_, path_));
+  return *found;
+}
+
+uint64_t FrameStore::bytes() const {
+  uint64_t bytes = 0;
+  for (const StoredSession& session : sessions_) bytes += session.bytes;
+  return bytes;
+}
+
+}  // namespace lacuna

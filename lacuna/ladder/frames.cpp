@@ -1,0 +1,305 @@
+#include "lacuna/ladder/frames.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/ladder/frame_holder.h"
+#include "lacuna/ladder/frame_store.h"
+#include "lacuna/ladder/guards.h"
+
+namespace lacuna {
+
+struct Frames::State {
+  Rung rung;
+  DType moved = DType::u8;
+  Shape shape;  // [Y, X]
+  uint64_t pixels = 0;
+  struct OfSession {
+    std::unique_ptr<FrameHolder> holder;  // null: not chosen
+    FrameCast cast;
+    std::vector<uint64_t> first;  // [segments] resident rows before it
+  };
+  std::vector<OfSession> sessions;  // in the recording's order
+  uint64_t rows = 0;
+
+  const OfSession& of(uint32_t session) const {
+    LACUNA_ASSERT(session < sessions.size() && sessions[session].holder);
+    return sessions[session];
+  }
+};
+
+namespace {
+
+// What is known of one session before anything is loaded.
+struct PlannedSession {
+  size_t number = 0;
+  Rung rung;
+  SegmentFields fields;          // as they lie on disk
+  std::vector<fs::path> chunks;  // of chunk rungs
+  DType held = DType::u8;
+  std::shared_ptr<const HeldPlan> memory;  // of rungs in memory
+};
+
+std::string where(const Session& session, const Segment& segment) {
+  return fmt::format("{}/{}", session.name, segment.name);
+}
+
+Field frames_of(const Session& session, const Segment& segment, const std::string& name) {
+  const Field* field = segment.find(name);
+  if (!field)
+    throw Error("{} has no field '{}', whose frames are to be read", where(session, segment), name);
+  return *field;
+}
+
+void check_rung(const Session& session, const Segment& segment, const Field& field, Rung rung) {
+  const bool is_known = field.dtype == DType::u8 || field.dtype == DType::f32 ||
+                        (field.dtype == DType::bf16 && rung.form == Form::bf16);
+  if (!is_known)
+    throw Error("field '{}' of {} is {}, and frames are u8 or f32; import it again with --narrow",
+                field.name, where(session, segment), name(field.dtype));
+  if ((is_bytes(rung) || is_resident(rung)) && field.dtype != DType::u8)
+    throw Error(
+        "rung {} holds a byte a pixel, but field '{}' of {} is {}; take a rung of f32 or bf16, or "
+        "import it again with --narrow",
+        name(rung), field.name, where(session, segment), name(field.dtype));
+}
+
+// Sessions of tiered that are to lie in memory: those drawn most a byte, within the budget.
+std::vector<bool> choose_hot(const std::vector<uint64_t>& bytes, const std::vector<double>& shares,
+                             std::vector<bool> hot, uint64_t budget) {
+  uint64_t used = 0;
+  for (size_t s = 0; s < bytes.size(); ++s)
+    if (hot[s]) used += bytes[s];
+  std::vector<size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    return shares[a] * double(bytes[b]) > shares[b] * double(bytes[a]);
+  });
+  for (const size_t s : order) {
+    if (hot[s] || bytes[s] == 0 || used + bytes[s] > budget) continue;
+    hot[s] = true;
+    used += bytes[s];
+  }
+  return hot;
+}
+
+class FramesOpener {
+ public:
+  FramesOpener(const Recording& recording, const FramesOptions& options)
+      : recording_(recording), options_(options), rung_(options.rung) {
+    if (rung_.expanded_at == Place::worker || !is_bytes(rung_))
+      LACUNA_ASSERT(options.cast == DType::f32 || options.cast == DType::bf16);
+    if (!options.store.empty() || needs_store(rung_)) open_store();
+  }
+
+  std::vector<PlannedSession> plan() const {
+    std::vector<PlannedSession> planned;
+    for (size_t s = 0; s < recording_.sessions().size(); ++s)
+      if (is_chosen(recording_.sessions()[s].name)) planned.push_back(plan_session(s));
+    for (const std::string& name : options_.sessions) (void)recording_.session(name);
+    if (planned.empty()) throw Error("{} has no session to read", recording_.path().string());
+    if (rung_.place == Place::tiered) choose_places(planned);
+    for (PlannedSession& session : planned) {
+      session.held = held_dtype(session.rung);
+      if (session.rung.place == Place::ram && session.rung.form != Form::chunks)
+        session.memory =
+            plan_held(session.fields, session.held, recording_.sessions()[session.number].name);
+    }
+    return planned;
+  }
+
+ private:
+  bool is_chosen(const std::string& name) const {
+    return options_.sessions.empty() ||
+           std::ranges::find(options_.sessions, name) != options_.sessions.end();
+  }
+
+  void open_store() {
+    // A recording that holds floats already needs no other copy of them.
+    if (options_.store.empty() && holds(held_dtype(rung_)) && rung_.form != Form::chunks) return;
+    const Form form = rung_.place == Place::tiered || is_resident(rung_) ? Form::u8 : rung_.form;
+    if (options_.store.empty()) {
+      FrameStoreSettings settings;
+      settings.form = form;
+      settings.field = options_.field;
+      throw Error("rung {} needs a store (key `store`); `{}` makes one", name(rung_),
+                  prepare_frames_command(recording_.path(), settings, "STORE"));
+    }
+    store_ = FrameStore::open(options_.store, recording_, form, options_.field);
+  }
+
+  bool holds(DType dtype) const {
+    for (const Session& session : recording_.sessions())
+      for (const Segment& segment : session.segments)
+        if (const Field* field = segment.find(options_.field); field && field->dtype != dtype)
+          return false;
+    return dtype != DType::u8;
+  }
+
+  PlannedSession plan_session(size_t number) const {
+    const Session& session = recording_.sessions()[number];
+    PlannedSession planned = {.number = number,
+                              .rung = rung_,
+                              .fields = {},
+                              .chunks = {},
+                              .held = DType::u8,
+                              .memory = {}};
+    if (store_) {
+      const StoredSession& stored = store_->session(session.name);
+      planned.fields = stored.fields;
+      planned.chunks = stored.chunks;
+    } else {
+      for (const Segment& segment : session.segments)
+        planned.fields.push_back(frames_of(session, segment, options_.field));
+    }
+    for (size_t i = 0; i < planned.fields.size(); ++i)
+      check_rung(session, session.segments[i], planned.fields[i], rung_);
+    return planned;
+  }
+
+  void choose_places(std::vector<PlannedSession>& planned) const {
+    if (options_.hot_bytes == 0)
+      throw Error("rung tiered needs the number of bytes that it may hold in memory (hot_bytes)");
+    std::vector<uint64_t> bytes;
+    std::vector<double> shares;
+    std::vector<bool> hot(planned.size());
+    for (size_t i = 0; i < planned.size(); ++i) {
+      uint64_t all = 0;
+      for (const Field& field : planned[i].fields) all += field.bytes();
+      bytes.push_back(all);
+      shares.push_back(options_.shares.empty() ? double(all)
+                                               : options_.shares.at(planned[i].number));
+      const auto named = options_.rungs.find(recording_.sessions()[planned[i].number].name);
+      if (named == options_.rungs.end()) continue;
+      check_named(named->first, named->second);
+      hot[i] = named->second.place == Place::ram;
+      if (!hot[i]) shares.back() = -1, bytes.back() = 0;  // it is not to be chosen
+    }
+    for (const auto& [name, rung] : options_.rungs) (void)recording_.session(name);
+    uint64_t named_bytes = 0;
+    for (size_t i = 0; i < planned.size(); ++i) named_bytes += hot[i] ? bytes[i] : 0;
+    if (named_bytes > options_.hot_bytes)
+      throw Error("the sessions named for ram:u8 take {}, but tiered may hold {}",
+                  format_bytes(named_bytes), format_bytes(options_.hot_bytes));
+    hot = choose_hot(bytes, shares, hot, options_.hot_bytes);
+    for (size_t i = 0; i < planned.size(); ++i)
+      planned[i].rung = {hot[i] ? Place::ram : Place::disk, Form::u8, rung_.expanded_at};
+  }
+
+  static void check_named(const std::string& session, Rung rung) {
+    if ((rung.place != Place::ram && rung.place != Place::disk) || rung.form != Form::u8)
+      throw Error("session {} is to lie on rung {}; tiered knows ram:u8 and disk:u8", session,
+                  name(rung));
+  }
+
+  const Recording& recording_;
+  const FramesOptions& options_;
+  Rung rung_;
+  std::optional<FrameStore> store_;
+};
+
+// What will be loaded by this process, and whether there is room for it.
+void check_room(const Recording& recording, const FramesOptions& options,
+                const std::vector<PlannedSession>& planned) {
+  uint64_t needed = options.beside_bytes;
+  for (const PlannedSession& session : planned) {
+    if (session.memory && !is_held_already(*session.memory)) needed += bytes_of(*session.memory);
+    if (!session.chunks.empty() && session.rung.place == Place::ram)
+      needed += chunk_bytes_to_load(session.chunks);
+  }
+  if (needed == options.beside_bytes && needed == 0) return;
+  const uint64_t a_pixel = item_size(held_dtype(options.rung));
+  check_memory_room(
+      needed, fmt::format("rung {}", name(options.rung)),
+      what_fits(recording, options.field, a_pixel,
+                memory_room(0).free - std::min(memory_room(0).free, options.beside_bytes)));
+}
+
+}  // namespace
+
+Frames::Frames(const Recording& recording, const FramesOptions& options, Progress& progress) {
+  const auto state = std::make_shared<State>();
+  state->rung = with_expansion(options.rung, false);
+  state->moved = moved_dtype(state->rung, options.cast);
+  FramesOptions chosen = options;
+  chosen.rung = state->rung;
+  const std::vector<PlannedSession> planned = FramesOpener(recording, chosen).plan();
+  check_room(recording, chosen, planned);
+
+  state->sessions.resize(recording.sessions().size());
+  uint64_t to_load = 0, loaded = 0;
+  for (const PlannedSession& session : planned)
+    if (session.memory) to_load += bytes_of(*session.memory);
+  if (to_load > 0) progress.begin("loading frames", to_load, "bytes");
+  for (const PlannedSession& session : planned) {
+    State::OfSession& of = state->sessions[session.number];
+    for (size_t i = 0; i < session.fields.size(); ++i) {
+      const Field& field = session.fields[i];
+      const Shape shape(field.shape.begin() + 1, field.shape.end());
+      if (state->shape.empty()) state->shape = shape;
+      if (shape != state->shape)
+        throw Error("frames of {} are [{}], those before [{}]; one batch needs one size",
+                    where(recording.sessions()[session.number],
+                          recording.sessions()[session.number].segments[i]),
+                    fmt::join(shape, ", "), fmt::join(state->shape, ", "));
+      of.first.push_back(state->rows);
+      state->rows += field.rows();
+      state->pixels = field.columns();
+    }
+    of.cast = {session.held, is_resident(state->rung) ? DType::u8 : state->moved, state->pixels};
+    if (session.memory) {
+      of.holder = hold_in_memory(session.memory, progress, loaded);
+      loaded += bytes_of(*session.memory);
+    } else if (!session.chunks.empty()) {
+      of.holder = hold_chunks(session.chunks, session.rung.place == Place::ram, progress);
+    } else {
+      of.holder = hold_on_disk(session.fields);
+    }
+  }
+  if (to_load > 0) progress.end();
+  state_ = state;
+}
+
+Rung Frames::rung() const { return state_->rung; }
+DType Frames::dtype() const { return state_->moved; }
+const Shape& Frames::frame_shape() const { return state_->shape; }
+uint64_t Frames::frame_bytes() const { return state_->pixels * item_size(state_->moved); }
+
+uint64_t Frames::held_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& session : state_->sessions)
+    if (session.holder) bytes += session.holder->held_bytes();
+  return bytes;
+}
+
+uint64_t Frames::disk_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& session : state_->sessions)
+    if (session.holder) bytes += session.holder->disk_bytes();
+  return bytes;
+}
+
+void Frames::read(uint32_t session, uint32_t segment, uint64_t t, uint64_t lags, uint64_t step,
+                  std::byte* out) const {
+  const State::OfSession& of = state_->of(session);
+  LACUNA_ASSERT(lags > 0 && step > 0 && (lags - 1) * step <= t);
+  of.holder->read(segment, t, lags, step, of.cast, out);
+}
+
+uint64_t Frames::resident_rows() const { return state_->rows; }
+
+uint64_t Frames::resident_row(uint32_t session, uint32_t segment, uint64_t t) const {
+  return state_->of(session).first[segment] + t;
+}
+
+void Frames::read_rows(uint32_t session, uint32_t segment, uint64_t first, uint64_t count,
+                       std::byte* out) const {
+  state_->of(session).holder->read_rows(segment, first, count, out);
+}
+
+}  // namespace lacuna

@@ -1,4 +1,5 @@
 // `lacuna generate screen`: a synthetic screen whose labels have known parts.
+// `lacuna generate recording`: a synthetic recording whose units have known receptive fields.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "lacuna/recording/generate_recording.h"
 #include "lacuna/screen/generate_screen.h"
 #include "lacuna/screen/screen.h"
 
@@ -58,11 +60,72 @@ void run(Arguments arguments) {
              seconds.count());
 }
 
+constexpr const char* kMoreOfRecordings =
+    R"(Frames are crops of pictures with 1/f amplitudes around a gaze that drifts and makes saccades.
+Units have Gabor fields with two phases in time and fire as Poisson processes. There are trials,
+repeated stimuli, pauses, lost frames, blinks (dropped eye tracking) and units that are lost for a
+while. The truth is saved in OUT/truth: SESSION.spatial.npy [units, 51, 51], SESSION.temporal.npy
+[units, 12] (newest first), SESSION.rates.npy. The same options give the same bytes. A minute of a
+session takes 20 MB.
+
+Example:
+  lacuna generate recording rec --sessions 3 --minutes 5 --seed 1
+  lacuna split rec --name trials --seed 1)";
+
+struct RecordingArguments {
+  fs::path out;
+  GenerateRecordingOptions options;
+};
+
+void run_recording(const RecordingArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  TerminalProgress progress;
+  const Recording recording =
+      generate_recording(arguments.out, arguments.options, command_line(), progress);
+  uint64_t frames = 0, units = 0;
+  for (const Session& session : recording.sessions()) {
+    frames += session.frames();
+    units += session.units.size();
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  fmt::print("{}: {} sessions, {} frames, {} units, {} in {:.1f} s\n", recording.path().string(),
+             recording.sessions().size(), with_commas(frames), with_commas(units),
+             format_bytes(recording.bytes()), seconds.count());
+}
+
+void add_recording(CLI::App& generate) {
+  CLI::App* recording = generate.add_subcommand(
+      "recording", "Write a synthetic recording: movies, spike counts, known receptive fields");
+  recording->footer(kMoreOfRecordings);
+  const auto arguments = std::make_shared<RecordingArguments>();
+  GenerateRecordingOptions& options = arguments->options;
+  recording->add_option("OUT", arguments->out, "Directory to write; must not exist yet")
+      ->required();
+  recording->add_option("--sessions", options.sessions, "Number of sessions")
+      ->check(CLI::Range(uint64_t(1), uint64_t(10'000)))
+      ->capture_default_str();
+  recording->add_option("--minutes", options.minutes, "Length of a session")->capture_default_str();
+  recording->add_option("--seed", options.seed, "Another seed, another recording")
+      ->capture_default_str();
+  recording->add_option("--side", options.side, "Pixels of a frame's side, 17 to 512")
+      ->capture_default_str();
+  recording->add_option("--rate", options.rate, "Frames a second")->capture_default_str();
+  recording->add_option("--units", options.units, "Units of each session; 0 = 23 to 181")
+      ->capture_default_str();
+  recording
+      ->add_option("--first-session", options.first_session,
+                   "Number of the first session, in its name and its seed")
+      ->capture_default_str();
+  recording->add_flag("--add", options.add, "Add the sessions to the recording OUT");
+  recording->callback([arguments] { run_recording(*arguments); });
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app) {
   CLI::App* generate = app.add_subcommand("generate", "Make synthetic data");
   generate->require_subcommand(1);
+  add_recording(*generate);
   CLI::App* screen = generate->add_subcommand(
       "screen", "Write a synthetic screen: a graph with hubs, samples, labels with known parts");
   screen->footer(kMore);

@@ -52,6 +52,10 @@ std::string field_file(std::string_view session, std::string_view segment, std::
   return fmt::format("{}/{}/{}{}.npy", session, segment, field, suffix);
 }
 
+std::string truth_file(std::string_view session, std::string_view name) {
+  return fmt::format("truth/{}.{}.npy", session, name);
+}
+
 Json to_json(const Session& session) {
   Json segments = Json::array();
   for (const Segment& segment : session.segments) {
@@ -93,8 +97,8 @@ Session session_from_json(const Json& json, const fs::path& root) {
 void check_part_name(std::string_view kind, const std::string& name) {
   const bool has_control =
       std::any_of(name.begin(), name.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; });
-  const bool is_reserved =
-      name.ends_with(".check") || name.ends_with(".nan") || (kind == "session" && name == "splits");
+  const bool is_reserved = name.ends_with(".check") || name.ends_with(".nan") ||
+                           (kind == "session" && (name == "splits" || name == "truth"));
   if (name.empty() || name.front() == '.' || name.size() > 200 || has_control || is_reserved ||
       name.find('/') != name.npos)
     throw Error("a {} cannot be named '{}': it names a file; use letters, digits, '-' and '_'",

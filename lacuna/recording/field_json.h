@@ -13,6 +13,7 @@ namespace lacuna {
 // "m1/gratings/stim.npy", and with a suffix "m1/gratings/stim.check.npy".
 std::string field_file(std::string_view session, std::string_view segment, std::string_view field,
                        std::string_view suffix = "");
+std::string truth_file(std::string_view session, std::string_view name);  // "truth/m1.spatial.npy"
 
 Json to_json(const Session& session);
 // Throws Json::exception or Error for what cannot be; `root` is the recording's directory.

@@ -195,7 +195,9 @@ std::span<const uint8_t> RecordingSplit::of(std::string_view session,
   return {};
 }
 
-DirectoryFormat Recording::format() { return {kFormat, kVersion, {"splits/*.npy", "*/*/*.npy"}}; }
+DirectoryFormat Recording::format() {
+  return {kFormat, kVersion, {"splits/*.npy", "truth/*.npy", "*/*/*.npy"}};
+}
 
 Recording Recording::open(const fs::path& path) {
   Recording recording;
@@ -240,6 +242,16 @@ uint64_t Recording::bytes() const {
     for (const Segment& segment : session.segments)
       for (const Field& field : segment.fields) total += field.bytes();
   return total;
+}
+
+std::optional<Array> Recording::truth(std::string_view session, std::string_view name) const {
+  const std::string file = truth_file(session, name);
+  const auto entry = directory_.files().find(file);
+  if (entry == directory_.files().end()) return std::nullopt;
+  if (hash_file(path() / file) != entry->second.xxh3)
+    throw Error("{}: its bytes have changed; restore it or make it again",
+                (path() / file).string());
+  return directory_.array(file);
 }
 
 void Recording::check(Progress& progress) const {

@@ -127,6 +127,9 @@ class Recording {
   const std::vector<RecordingSplit>& splits() const { return contents_->splits; }
   const RecordingSplit& split(std::string_view name) const;  // throws Error, listing what there is
   uint64_t bytes() const;                                    // of all fields
+  // What a synthetic recording knows of its units (generate_units.h), compared with its checksum;
+  // nothing where there is none.
+  std::optional<Array> truth(std::string_view session, std::string_view name) const;
   // "session NAME" for each: rate, names of units, and of every field name, role, dtype, shape and
   // hash. Not splits, not subjects, not where bytes lie.
   const Fingerprint& fingerprint() const { return contents_->fingerprint; }

@@ -370,6 +370,18 @@ void RecordingWriter::add_in_place(const std::string& name, FieldRole role, DTyp
   state_->add_finished(std::move(field), summary);
 }
 
+void RecordingWriter::add_truth(const std::string& name, const Array& array) {
+  check_part_name("truth", name);
+  const fs::path folder = state_->path / "truth";
+  if (fs::is_symlink(folder)) throw Error("{}: a link; replace it by a folder", folder.string());
+  fs::create_directory(folder);
+  state_->folders.insert(folder);
+  const std::string file = truth_file(state_->session().name, name);
+  const fs::path path = state_->path / file;
+  if (fs::is_symlink(path)) fs::remove(path);
+  state_->files[file] = entry_of(path, write_npy(path, array), array.dtype(), array.shape());
+}
+
 Recording RecordingWriter::commit(const Json& made_by) {
   LACUNA_ASSERT(!state_->open);
   State& state = *state_;

@@ -13,6 +13,8 @@
 
 namespace lacuna {
 
+struct StoredSession;  // frame_store.h
+
 // From the dtype in which frames lie to the one that is asked for; bytes are normalised.
 struct FrameCast {
   DType from = DType::u8, to = DType::u8;
@@ -52,11 +54,11 @@ bool is_held_already(const HeldPlan& plan);  // by some process of this host
 std::unique_ptr<FrameHolder> hold_in_memory(std::shared_ptr<const HeldPlan> plan,
                                             Progress& progress, uint64_t done);
 
-// disk:chunks, ram:chunks: the Zarr folders of the segments (store/zarr/zarr_chunks.h); in memory:
-// their packed bytes in one copy a host.
-std::unique_ptr<FrameHolder> hold_chunks(const std::vector<fs::path>& folders, bool in_memory,
+// disk:chunks, ram:chunks: the Zarr arrays of a stored session (store/zarr/zarr_chunks.h); in
+// memory: their packed bytes in one copy a host.
+std::unique_ptr<FrameHolder> hold_chunks(const StoredSession& session, bool in_memory,
                                          Progress& progress);
 // Of ram:chunks: what this process would add to the host's memory.
-uint64_t chunk_bytes_to_load(const std::vector<fs::path>& folders);
+uint64_t chunk_bytes_to_load(const StoredSession& session);
 
 }  // namespace lacuna

@@ -19,8 +19,7 @@ namespace {
 
 FrameStoreSettings settings_from_json(const Json& json) {
   FrameStoreSettings settings;
-  const Rung rung =
-      rung_from_name(json.at("rung").get<std::string>(), std::span(kRecordingRungs));
+  const Rung rung = rung_from_name(json.at("rung").get<std::string>(), std::span(kRecordingRungs));
   settings.form = rung.form;
   settings.field = json.at("field").get<std::string>();
   settings.transforms = json.at("transforms");
@@ -46,6 +45,15 @@ StoredSession open_session(const fs::path& store, const FrameStoreSettings& sett
     }
   });
   stored.bytes = directory.bytes();
+  Hasher hasher;
+  for (const auto& [file, entry] : directory.files()) {
+    hasher.add(fmt::format("{} {}\n", file, hex(entry.xxh3)));
+    // What says how chunks lie is small, and has no checksum of its own.
+    if (file.ends_with("/zarr.json") && hash_file(directory.path() / file) != entry.xxh3)
+      throw Error("{}: its bytes have changed since it was written; prepare the session again",
+                  (directory.path() / file).string());
+  }
+  stored.xxh3 = hasher.value();
   return stored;
 }
 
@@ -88,9 +96,9 @@ uint64_t frames_hash(const Session& session, const std::string& field) {
 
 std::string prepare_frames_command(const fs::path& recording, const FrameStoreSettings& settings,
                                    const fs::path& out) {
-  std::string command = fmt::format("lacuna prepare {} --rung {} --out {}",
-                                    shell_word(recording.string()),
-                                    name(Rung{Place::disk, settings.form}), shell_word(out.string()));
+  std::string command =
+      fmt::format("lacuna prepare {} --rung {} --out {}", shell_word(recording.string()),
+                  name(Rung{Place::disk, settings.form}), shell_word(out.string()));
   if (settings.field != "stim") command += " --field " + shell_word(settings.field);
   return command;
 }
@@ -111,18 +119,19 @@ FrameStore FrameStore::open(const fs::path& path, const Recording& recording, Fo
   read_manifest(path, [&] {
     store.settings_ = settings_from_json(directory.manifest());
     if (store.settings_.form != form || store.settings_.field != field)
-      throw Error("store {} holds field '{}' for rung {}, but field '{}' for {} is asked for; `{}` "
-                  "makes one",
-                  path.string(), store.settings_.field,
-                  name(Rung{Place::disk, store.settings_.form}), field,
-                  name(Rung{Place::disk, form}), command);
+      throw Error(
+          "store {} holds field '{}' for rung {}, but field '{}' for {} is asked for; `{}` "
+          "makes one",
+          path.string(), store.settings_.field, name(Rung{Place::disk, store.settings_.form}),
+          field, name(Rung{Place::disk, form}), command);
     for (const auto& [session, made_from] : directory.manifest().at("sessions").items()) {
       const auto found = std::ranges::find(recording.sessions(), session, &Session::name);
       if (found == recording.sessions().end()) continue;  // the recording has been made smaller
       if (hash_from_hex(made_from.get<std::string>()) != frames_hash(*found, field))
-        throw Error("store {} was made from other frames of session '{}' than {} has; `{} --again` "
-                    "makes it anew",
-                    path.string(), session, recording.path().string(), command);
+        throw Error(
+            "store {} was made from other frames of session '{}' than {} has; `{} --again` "
+            "makes it anew",
+            path.string(), session, recording.path().string(), command);
       store.sessions_.push_back(open_session(path, store.settings_, session));
     }
   });
@@ -141,6 +150,48 @@ uint64_t FrameStore::bytes() const {
   uint64_t bytes = 0;
   for (const StoredSession& session : sessions_) bytes += session.bytes;
   return bytes;
+}
+
+void FrameStore::verify(const Recording& recording, bool all, Progress& progress) const {
+  for (const StoredSession& stored : sessions_)
+    Directory::open(path_ / stored.name, kSessionFormat, kVersion).check(progress);
+  if (!settings_.transforms.empty()) return;  // what they gave is not made again
+  constexpr uint64_t kBlock = 64;             // frames compared at a time
+  constexpr uint64_t kSome = 32;              // such blocks of a segment
+  uint64_t total = 0, done = 0;
+  for (const StoredSession& stored : sessions_)
+    for (const Field& field : stored.fields) total += field.rows();
+  progress.begin("comparing frames", total, "frames");
+  for (const StoredSession& stored : sessions_) {
+    const Session& session = recording.session(stored.name);
+    const auto holder = settings_.form == Form::chunks
+                            ? hold_chunks(stored, false, Progress::none())
+                            : hold_on_disk(stored.fields);
+    for (uint32_t g = 0; g < stored.fields.size(); ++g) {
+      const Field& there = stored.fields[g];
+      const Field& here = session.segments[g].field(settings_.field);
+      const FrameCast cast = {here.dtype, there.dtype, here.columns()};
+      const auto source = hold_on_disk({here});
+      std::vector<std::byte> rows(kBlock * cast.from_bytes()), expected(kBlock * cast.to_bytes()),
+          found(kBlock * cast.to_bytes());
+      const uint64_t stride = all ? kBlock : std::max<uint64_t>(kBlock, there.rows() / kSome);
+      for (uint64_t first = 0; first < there.rows(); first += stride) {
+        throw_if_stopped();
+        const uint64_t count = std::min(kBlock, there.rows() - first);
+        source->read_rows(0, first, count, rows.data());
+        cast(rows.data(), count, expected.data());
+        holder->read_rows(g, first, count, found.data());
+        if (std::memcmp(expected.data(), found.data(), count * cast.to_bytes()) != 0)
+          throw Error(
+              "store {}: frames {} to {} of {}/{} are not those of {}; prepare it again "
+              "(--again)",
+              path_.string(), first, first + count - 1, session.name, session.segments[g].name,
+              recording.path().string());
+      }
+      progress.advance(done += there.rows());
+    }
+  }
+  progress.end();
 }
 
 }  // namespace lacuna

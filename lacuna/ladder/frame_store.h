@@ -42,6 +42,7 @@ struct StoredSession {
   std::vector<Field> fields;     // [segments]; dtype and shape of what is stored
   std::vector<fs::path> chunks;  // [segments] of Form::chunks, else empty
   uint64_t bytes = 0;            // on disk
+  uint64_t xxh3 = 0;             // of what all its files hold
 };
 
 class FrameStore {

@@ -39,8 +39,8 @@ namespace {
 struct PlannedSession {
   size_t number = 0;
   Rung rung;
-  SegmentFields fields;          // as they lie on disk
-  std::vector<fs::path> chunks;  // of chunk rungs
+  SegmentFields fields;                 // as they lie on disk
+  std::optional<StoredSession> chunks;  // of chunk rungs
   DType held = DType::u8;
   std::shared_ptr<const HeldPlan> memory;  // of rungs in memory
 };
@@ -152,7 +152,7 @@ class FramesOpener {
     if (store_) {
       const StoredSession& stored = store_->session(session.name);
       planned.fields = stored.fields;
-      planned.chunks = stored.chunks;
+      if (rung_.form == Form::chunks) planned.chunks = stored;
     } else {
       for (const Segment& segment : session.segments)
         planned.fields.push_back(frames_of(session, segment, options_.field));
@@ -209,8 +209,8 @@ void check_room(const Recording& recording, const FramesOptions& options,
   uint64_t needed = options.beside_bytes;
   for (const PlannedSession& session : planned) {
     if (session.memory && !is_held_already(*session.memory)) needed += bytes_of(*session.memory);
-    if (!session.chunks.empty() && session.rung.place == Place::ram)
-      needed += chunk_bytes_to_load(session.chunks);
+    if (session.chunks && session.rung.place == Place::ram)
+      needed += chunk_bytes_to_load(*session.chunks);
   }
   if (needed == options.beside_bytes && needed == 0) return;
   const uint64_t a_pixel = item_size(held_dtype(options.rung));
@@ -255,8 +255,8 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
     if (session.memory) {
       of.holder = hold_in_memory(session.memory, progress, loaded);
       loaded += bytes_of(*session.memory);
-    } else if (!session.chunks.empty()) {
-      of.holder = hold_chunks(session.chunks, session.rung.place == Place::ram, progress);
+    } else if (session.chunks) {
+      of.holder = hold_chunks(*session.chunks, session.rung.place == Place::ram, progress);
     } else {
       of.holder = hold_on_disk(session.fields);
     }

@@ -40,7 +40,7 @@ struct Toy {
 };
 
 std::vector<std::string> rungs_without_store() {
-  return {"ram:u8@worker", "ram:u8@device",  "ram:bf16",      "ram:f32",
+  return {"ram:u8@worker",  "ram:u8@device",  "ram:bf16",      "ram:f32",
           "disk:u8@worker", "disk:u8@device", "tiered@worker", "tiered@device"};
 }
 
@@ -73,9 +73,9 @@ TEST(Frames, EveryRungGivesEveryPixelNewestFirst) {
             for (uint64_t lag = 0; lag < lags; ++lag) {
               const auto expected = expected_frame(frames.dtype(), s, g, t - lag * step);
               ASSERT_EQ(expected.size(), frames.frame_bytes());
-              ASSERT_EQ(std::memcmp(out.data() + lag * expected.size(), expected.data(),
-                                    expected.size()),
-                        0)
+              ASSERT_EQ(
+                  std::memcmp(out.data() + lag * expected.size(), expected.data(), expected.size()),
+                  0)
                   << "t " << t << " lag " << lag << " step " << step;
             }
             ASSERT_EQ(out[lags * frames.frame_bytes()], std::byte(0xa5)) << "written past the end";
@@ -168,8 +168,7 @@ TEST(RecordingSource, BatchesAreOrderedBySessionAndHoldTheirWindows) {
   const Windows windows(toy.recording, {.stimulus = {.field = "stim", .lags = 4}});
   for (const std::string& rung : rungs_without_store()) {
     SCOPED_TRACE(rung);
-    const RecordingSource source(windows, Frames(toy.recording, options_for(rung)),
-                                 {.batch = 32});
+    const RecordingSource source(windows, Frames(toy.recording, options_for(rung)), {.batch = 32});
     const SessionOrder order(source.first(), {.global_batch = 32, .seed = toy.seed});
     Loader<RecordingSource, SessionOrder> loader(source, order,
                                                  {.threads = 2, .prefetch = source.prefetch(2)});

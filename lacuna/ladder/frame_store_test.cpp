@@ -1,0 +1,218 @@
+#include "lacuna/ladder/frame_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "lacuna/core/system/stop.h"
+#include "lacuna/ladder/chunk_sample.h"
+#include "lacuna/ladder/frames.h"
+#include "lacuna/recording/recording_writer.h"
+#include "lacuna/recording/testing.h"
+#include "lacuna/recording/windows.h"
+
+namespace lacuna {
+namespace {
+
+const std::vector<Form> kStoreForms = {Form::u8, Form::bf16, Form::f32, Form::chunks};
+
+struct StoredToy {
+  TemporaryDirectory folder;
+  uint64_t seed = fresh_seed();
+  Recording recording = write_toy_recording(folder / "rec", seed);
+
+  fs::path store(Form form) const { return folder / ("store-" + std::string(name(form))); }
+  PreparedFrames prepare(Form form, const PrepareFramesOptions& options = {}) const {
+    return prepare_frames(recording, {.form = form, .rows_per_chunk = 9}, store(form), options);
+  }
+  Frames frames(const std::string& rung) const {
+    const Rung chosen = recording_rung_from_name(rung);
+    return Frames(recording, {.rung = chosen, .store = store(chosen.form)});
+  }
+};
+
+// Every row of every segment, newest first in windows of 5.
+void expect_equal_frames(const Recording& recording, const Frames& a, const Frames& b) {
+  ASSERT_EQ(a.dtype(), b.dtype());
+  std::vector<std::byte> left(5 * a.frame_bytes()), right(left.size());
+  for (uint32_t s = 0; s < recording.sessions().size(); ++s)
+    for (uint32_t g = 0; g < recording.sessions()[s].segments.size(); ++g)
+      for (uint64_t t = 4; t < recording.sessions()[s].segments[g].frames; ++t) {
+        a.read(s, g, t, 5, 1, left.data());
+        b.read(s, g, t, 5, 1, right.data());
+        ASSERT_EQ(left, right) << s << " " << g << " " << t;
+      }
+}
+
+TEST(FrameStore, EveryRungThatReadsOneGivesTheSameNumbers) {
+  const StoredToy toy;
+  SCOPED_TRACE(toy.seed);
+  for (const Form form : kStoreForms) {
+    const PreparedFrames made = toy.prepare(form);
+    EXPECT_EQ(made.sessions, 3);
+    EXPECT_EQ(made.written, 3);
+    FrameStore::open(toy.store(form), toy.recording, form, "stim")
+        .verify(toy.recording, true, Progress::none());
+  }
+  const auto plain = [&](const std::string& rung) {
+    return Frames(toy.recording, {.rung = recording_rung_from_name(rung)});
+  };
+  for (const auto& [rung, same] :
+       std::vector<std::pair<std::string, std::string>>{{"disk:bf16", "ram:bf16"},
+                                                        {"disk:f32", "ram:f32"},
+                                                        {"disk:f32", "disk:u8@worker"},
+                                                        {"disk:chunks@device", "ram:u8@device"},
+                                                        {"ram:chunks@device", "ram:u8@device"},
+                                                        {"disk:chunks@worker", "ram:f32"},
+                                                        {"ram:chunks@worker", "ram:f32"},
+                                                        {"disk:u8@device", "ram:u8@device"}}) {
+    SCOPED_TRACE(rung);
+    expect_equal_frames(toy.recording, toy.frames(rung), plain(same));
+  }
+  EXPECT_GT(toy.frames("ram:chunks").held_bytes(), 0);
+  EXPECT_EQ(toy.frames("disk:chunks").held_bytes(), 0);
+}
+
+TEST(FrameStore, ANewSessionPreparesOnlyItself) {
+  const StoredToy toy;
+  for (const Form form : kStoreForms) toy.prepare(form);
+  RecordingWriter writer(toy.recording.path(), {.add = true});
+  write_toy_sessions(writer, toy.seed, {.sessions = 1, .first_session = 3});
+  const Recording grown = writer.commit({});
+  for (const Form form : kStoreForms) {
+    SCOPED_TRACE(name(form));
+    EXPECT_ERROR(Frames(grown, {.rung = {Place::disk, form}, .store = toy.store(form)}),
+                 "lacks session 's3'");
+    const auto before = fs::last_write_time(toy.store(form) / "s0" / "manifest.json");
+    const PreparedFrames made =
+        prepare_frames(grown, {.form = form, .rows_per_chunk = 9}, toy.store(form), {});
+    EXPECT_EQ(made.written, 1);
+    EXPECT_EQ(made.sessions, 4);
+    EXPECT_EQ(fs::last_write_time(toy.store(form) / "s0" / "manifest.json"), before);
+    EXPECT_NO_THROW(Frames(grown, {.rung = {Place::disk, form}, .store = toy.store(form)}));
+  }
+}
+
+// A stop at any moment leaves an unfinished store that is completed, not begun again.
+TEST(FrameStore, AStoppedStoreIsCompleted) {
+  for (const Form form : kStoreForms) {
+    SCOPED_TRACE(name(form));
+    const StoredToy toy;
+    {
+      const StopAfter stop(3);
+      const PreparedFrames made = toy.prepare(form);
+      EXPECT_TRUE(made.is_stopped);
+      EXPECT_LT(made.written, 3);
+    }
+    EXPECT_ERROR(FrameStore::open(toy.store(form), toy.recording, form, "stim"), "unfinished");
+    const PreparedFrames made = toy.prepare(form);
+    EXPECT_EQ(made.sessions, 3);
+    FrameStore::open(toy.store(form), toy.recording, form, "stim")
+        .verify(toy.recording, true, Progress::none());
+  }
+}
+
+TEST(FrameStore, AnotherStoreOrStaleFramesAreRefused) {
+  const StoredToy toy;
+  toy.prepare(Form::bf16);
+  EXPECT_ERROR(prepare_frames(toy.recording, {.form = Form::f32}, toy.store(Form::bf16), {}),
+               "choose another folder");
+  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::f32},
+                                      .store = toy.store(Form::bf16)}),
+               "for rung disk:bf16");
+  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::bf16}}), "needs a store");
+  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::bf16}, .store = "/none"}),
+               "there is no store");
+  const Recording other = write_toy_recording(toy.folder / "other", toy.seed,
+                                              {.frames = 300});  // the same names
+  EXPECT_ERROR(Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}),
+               "--again");
+  EXPECT_ERROR(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {}), "--again");
+  EXPECT_EQ(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {.again = true})
+                .written,
+            3);
+  EXPECT_NO_THROW(
+      Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}));
+}
+
+// A byte changed anywhere in a store shows when its windows are read, or they are right.
+TEST(FrameStore, AFlippedByteInAnyFileIsNeverSilent) {
+  const StoredToy toy;
+  SCOPED_TRACE(toy.seed);
+  Random random(toy.seed, 2);
+  uint64_t seen = 0, kinds = 0;
+  for (const auto& [form, rung, same] :
+       std::vector<std::tuple<Form, std::string, std::string>>{
+           {Form::bf16, "disk:bf16", "ram:bf16"},
+           {Form::f32, "disk:f32", "ram:f32"},
+           {Form::chunks, "disk:chunks@device", "disk:u8@device"},
+           {Form::chunks, "ram:chunks@device", "disk:u8@device"}}) {
+    toy.prepare(form);
+    const Frames expected(toy.recording, {.rung = recording_rung_from_name(same)});
+    for (const auto& entry : fs::recursive_directory_iterator(toy.store(form))) {
+      if (!entry.is_regular_file()) continue;
+      ++kinds;
+      for (int flip = 0; flip < 3; ++flip) {
+        const uint64_t place = random.below(entry.file_size());
+        std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(long(place));
+        const char byte = char(file.get());
+        const auto put = [&](char value) {
+          file.seekp(long(place));
+          file.put(value);
+          file.flush();
+        };
+        put(char(byte ^ (1 << random.below(8))));
+        SCOPED_TRACE(fmt::format("{} byte {} on {}", entry.path().string(), place, rung));
+        try {
+          expect_equal_frames(toy.recording, toy.frames(rung), expected);
+        } catch (const Error&) {
+          ++seen;
+        }
+        put(byte);
+      }
+    }
+  }
+  EXPECT_GT(kinds, 20);
+  EXPECT_GT(seen, kinds);  // most of them
+}
+
+TEST(FrameStore, ATransformsFramesAreStored) {
+  const StoredToy toy;
+  FrameTransform halves;
+  halves.settings = {{{"op", "crop"}}};
+  halves.dtype = DType::f32;
+  halves.row_shape = {2};
+  halves.run = [](const Session&, const Segment& segment, const FrameTransform::Take& take) {
+    for (uint64_t t = 0; t < segment.frames; ++t) {
+      const float rows[2] = {float(t), -float(t)};
+      take(std::as_bytes(std::span(rows)));
+    }
+  };
+  prepare_frames(toy.recording, {.form = Form::f32, .transforms = halves.settings},
+                 toy.store(Form::f32), {.transform = &halves});
+  const Frames frames = toy.frames("disk:f32");
+  EXPECT_EQ(frames.frame_shape(), (Shape{2}));
+  std::vector<float> out(6);
+  frames.read(1, 1, 77, 3, 1, reinterpret_cast<std::byte*>(out.data()));
+  EXPECT_EQ(out, (std::vector<float>{77, -77, 76, -76, 75, -75}));
+}
+
+TEST(ChunkSample, MeasuresTheUsersOwnFrames) {
+  const StoredToy toy;
+  const ChunkSample noise = sample_chunks(toy.recording, {.form = Form::chunks});
+  EXPECT_GT(noise.raw_bytes, 0);
+  EXPECT_LT(noise.ratio(), 1.1);  // the toy's pixels are noise
+  EXPECT_GT(noise.unpack_rate, 0);
+  TemporaryDirectory folder;
+  RecordingWriter writer(folder / "flat", {});
+  writer.begin_session({.name = "s", .rate = 120, .units = {"u"}});
+  writer.begin_segment("grey");
+  writer.add_field("stim", FieldRole::stimulus,
+                   Array::from(std::vector<uint8_t>(500 * 400, 9), {500, 20, 20}));
+  EXPECT_GT(sample_chunks(writer.commit({}), {.form = Form::chunks}).ratio(), 10);
+}
+
+}  // namespace
+}  // namespace lacuna

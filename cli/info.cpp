@@ -13,6 +13,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/masks/mask_store.h"
 #include "lacuna/masks/store_pages.h"
+#include "lacuna/recording/recording.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/screen/summary.h"
 #include "lacuna/store/directory_lock.h"
@@ -372,7 +373,10 @@ void run(const Options& options) {
   }
   if (DirectoryWriter::unfinished_format(options.path) == MaskStoreContents::kFormat)
     return run_unfinished_store(options);
-  if (Directory::format_of(options.path) == MaskStoreContents::kFormat) return run_store(options);
+  const std::string format = Directory::format_of(options.path);
+  if (format == Recording::kFormat)
+    return print_recording_info(options.path, options.json, options.check);
+  if (format == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;
   const Screen screen =
       options.check ? Screen::open(options.path, progress) : Screen::open_unchecked(options.path);
@@ -395,7 +399,8 @@ void run(const Options& options) {
 void add_info(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("info", "What a directory is and what it holds");
-  command->add_option("PATH", options->path, "A screen, a run, or a store of masks")->required();
+  command->add_option("PATH", options->path, "A screen, a recording, a run, or a store")
+      ->required();
   command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
   command->add_flag("--check", options->check,
                     "Read every byte against its checksum and every index against its range");

@@ -9,4 +9,7 @@ namespace lacuna::cli {
 // reads.
 void print_run_info(const fs::path& path, bool json);
 
+// What the recording in this directory holds; check: reads every byte of it first.
+void print_recording_info(const fs::path& path, bool json, bool check);
+
 }  // namespace lacuna::cli

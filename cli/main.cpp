@@ -26,7 +26,7 @@ constexpr const char* kAbout =
 
 Five words:
   screen     one graph and many samples, each of which removes a few genes and has measured labels
-  recording  sessions of movies with spike counts; a sample is a short window (not in this version)
+  recording  sessions of movies with spike counts; a sample is a short window
   store      data expanded ahead of time and written to disk, for those who want to
   rung       where a sample is expanded: on disk, in memory, by a worker, on the device, in the kernel
   run        a trained model with its settings, metrics and checkpoints

@@ -1,4 +1,4 @@
-// lacuna split SCREEN: draws a split and saves it in the screen, or takes one away.
+// lacuna split SCREEN | RECORDING: draws a split and saves it there, or takes one away.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,13 +6,14 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/recording/trial_split.h"
 #include "lacuna/screen/split.h"
 
 namespace lacuna::cli {
 namespace {
 
 struct Options {
-  std::string screen, name, by, file, repeats = "together";
+  std::string screen, name, by, file, repeats = "together", repeated;
   std::vector<double> fractions = {0.8, 0.1, 0.1};
   DrawOptions draw;
   bool remove = false;
@@ -39,11 +40,15 @@ bool is_for_removal(const std::string& option) {
   return option == "SCREEN" || option == "--name" || option == "--remove";
 }
 
+bool is_recording(const Options& options) {
+  return Directory::format_of(options.screen) == Recording::kFormat;
+}
+
 // Says how it was made, so that a split removed by mistake can be made again.
 void remove(const Options& options) {
-  const Split split = remove_split(options.screen, options.name);
-  fmt::print("split '{}' is taken out of {}\n", split.name, options.screen);
-  const Json& how = split.how;
+  const Json how = is_recording(options) ? remove_recording_split(options.screen, options.name).how
+                                         : remove_split(options.screen, options.name).how;
+  fmt::print("split '{}' is taken out of {}\n", options.name, options.screen);
   if (how.is_object() && how.contains("counts"))
     fmt::print("it had: {}\n", how.at("counts").dump());
   if (how.is_object() && how.contains("command"))
@@ -52,7 +57,45 @@ void remove(const Options& options) {
     fmt::print("it was made so: {}\n", how.dump());
 }
 
+RecordingSplit make_recording_split(const Recording& recording, const Options& options) {
+  if (options.by == "file") {
+    if (options.file.empty()) throw UsageError("--by file needs --file with the lists");
+    return recording_split_from_json(recording, options.name, options.file);
+  }
+  if (!options.by.empty() && options.by != "trial")
+    throw UsageError("a recording is split by trial or by file, not by {}", options.by);
+  if (!options.file.empty()) throw UsageError("--file goes with --by file");
+  if (!options.draw.column.empty()) throw UsageError("--column is for screens");
+  TrialSplitOptions draw;
+  for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
+  draw.seed = options.draw.seed;
+  draw.repeats = repeat_scope_from_name(options.repeats);
+  if (!options.repeated.empty()) draw.repeated = part_from_name(options.repeated);
+  return draw_trial_split(recording, options.name, draw);
+}
+
+void run_recording(const Options& options) {
+  const Recording recording = Recording::open(options.screen);
+  RecordingSplit split = make_recording_split(recording, options);
+  split.how["command"] = command_line();
+  lacuna::add_split(options.screen, split);
+  std::vector<std::vector<std::string>> rows = {{"part", "rows", "share", "trials"}};
+  const double all = double(std::max<uint64_t>(1, split.parts.size()));
+  for (const auto& [part, count] : split.how.at("counts").items())
+    rows.push_back({part, with_commas(count.get<uint64_t>()),
+                    fmt::format("{:.2f}%", 100 * count.get<double>() / all),
+                    split.how.contains("trials")
+                        ? with_commas(split.how.at("trials").at(part).get<uint64_t>())
+                        : ""});
+  fmt::print("split '{}' of {}, by {}\n{}", split.name, options.screen,
+             split.how.at("by").get<std::string>(), format_table(rows, {1, 2, 3}));
+}
+
 void run(const Options& options) {
+  if (is_recording(options)) return run_recording(options);
+  if (options.by == "trial") throw UsageError("--by trial is for recordings");
+  if (!options.repeated.empty()) throw UsageError("--repeated is for recordings");
+  if (options.repeats == "session") throw UsageError("--repeats session is for recordings");
   const Screen screen = Screen::open(options.screen);
   Split split = make_split(screen, options);
   split.how["command"] = command_line();
@@ -72,7 +115,9 @@ void add_split(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("split", "Draw a split into train, validation and test, and save it");
-  command->add_option("SCREEN", options->screen, "A screen; the split is saved in it")->required();
+  command
+      ->add_option("SCREEN", options->screen, "A screen or a recording; the split is saved in it")
+      ->required();
   command->add_option("--name", options->name, "What to call it")->required();
   command
       ->add_option("--by", options->by,
@@ -81,11 +126,13 @@ void add_split(CLI::App& app) {
                    "gene: every test sample removes a gene that training never removes\n"
                    "pair: the recurring pair of genes of a test sample never occurs in training;\n"
                    "  with --column, its categories are the pairs\n"
+                   "trial: of a recording, by whole trials (its default)\n"
                    "file: from --file")
-      ->check(CLI::IsMember({"random", "stratified", "gene", "pair", "file"}));
+      ->check(CLI::IsMember({"random", "stratified", "gene", "pair", "trial", "file"}));
   command
-      ->add_option("--fractions", options->fractions,
-                   "Of samples, for train, validation and test; the rest is unused")
+      ->add_option(
+          "--fractions", options->fractions,
+          "Of samples (of a recording: rows), for train, validation and test; the rest is unused")
       ->delimiter(',')
       ->expected(3)
       ->capture_default_str();
@@ -96,11 +143,19 @@ void add_split(CLI::App& app) {
   command
       ->add_option(
           "--repeats", options->repeats,
-          "together: samples that remove the same genes share a part; apart: they need not")
-      ->check(CLI::IsMember({"together", "apart"}))
+          "together: samples that remove the same genes share a part, and so do trials that show\n"
+          "  the same stimulus; session: trials, within a session; apart: they need not")
+      ->check(CLI::IsMember({"together", "session", "apart"}))
       ->capture_default_str();
-  command->add_option("--file", options->file,
-                      "JSON lists of sample numbers: {\"train\": [...], \"val\": [...], ...}");
+  command->add_option(
+      "--file", options->file,
+      "JSON lists of sample numbers: {\"train\": [...], \"val\": [...], ...}; of a recording,\n"
+      "of rows: {\"train\": {\"SESSION/SEGMENT\": [0, 1, [10, 250], ...]}, ...}");
+  command
+      ->add_option("--repeated", options->repeated,
+                   "Of a recording: the part for stimuli that several trials show, while there is\n"
+                   "room; test compares a model with the noise of the responses")
+      ->check(CLI::IsMember({"train", "validation", "test"}));
   command->add_flag(
       "--remove", options->remove,
       "Take the split of this name away, and say how it was made. Runs that were trained\n"
@@ -112,7 +167,8 @@ void add_split(CLI::App& app) {
       "  lacuna split demo --name random --remove\n"
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
       "  lacuna split demo --name even --by stratified --column label:gene_interaction\n"
-      "  lacuna split demo --name published --by file --file split.json");
+      "  lacuna split demo --name published --by file --file split.json\n"
+      "  lacuna split recording --name trials --fractions 0.8,0.1,0.1 --seed 1");
   command->callback([options, command] {
     if (!options->remove) return run(*options);
     for (const CLI::Option* option : command->get_options())

@@ -62,7 +62,7 @@ void add_circumstances(std::vector<GazeRow>& rows, const GazeOptions& options) {
   for (size_t t = 0; t < rows.size(); ++t) {
     const bool is_trial_start = t > 0 && rows[t].trial != rows[t - 1].trial;
     uint64_t bins = 1;
-    if (is_trial_start && random.below(8) == 0) bins = 240;  // a pause
+    if (is_trial_start && random.below(8) == 0) bins = 240;                      // a pause
     if (!is_trial_start && random.below(4000) == 0) bins = 2 + random.below(4);  // lost frames
     now += double(bins) / options.rate;
     pupil = 0.99f * pupil + 0.14f * float(random.normal());

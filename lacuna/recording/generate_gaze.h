@@ -10,7 +10,7 @@ namespace lacuna {
 enum class GazeKind { viewing, flicker };  // drift and saccades; a jump every few frames
 
 struct GazeRow {
-  int16_t image = -1;  // -1: grey, between trials
+  int16_t image = -1;     // -1: grey, between trials
   uint16_t x = 0, y = 0;  // the crop's corner in the image
   int32_t trial = -1;
   int32_t stimulus = -1;
@@ -25,8 +25,8 @@ struct GazeOptions {
   uint64_t frames = 0;
   double rate = 120;
   uint32_t images = 4, image_size = 512;
-  uint64_t seed = 0;  // of this segment
-  int32_t first_trial = 0;        // trials and stimuli are numbered from here on
+  uint64_t seed = 0;        // of this segment
+  int32_t first_trial = 0;  // trials and stimuli are numbered from here on
   int32_t first_stimulus = 0;
 };
 

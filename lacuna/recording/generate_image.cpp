@@ -49,7 +49,8 @@ std::vector<uint8_t> one_over_f_image(uint32_t size, uint64_t seed, uint64_t str
       const double fy = std::min(y, size - y), fx = std::min(x, size - x);
       const double frequency = std::sqrt(fy * fy + fx * fx);
       const double real = random.normal(), imaginary = random.normal();
-      if (frequency > 0) spectrum[uint64_t(y) * size + x] = {real / frequency, imaginary / frequency};
+      if (frequency > 0)
+        spectrum[uint64_t(y) * size + x] = {real / frequency, imaginary / frequency};
     }
   for (uint32_t y = 0; y < size; ++y) transform(spectrum.data() + uint64_t(y) * size, size, 1);
   for (uint32_t x = 0; x < size; ++x) transform(spectrum.data() + x, size, size);

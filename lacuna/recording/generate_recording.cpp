@@ -30,7 +30,8 @@ uint64_t stream_of(Purpose purpose, uint64_t session, uint64_t which = 0) {
 // Pictures, each with its left and upper edge repeated, so that a crop never wraps.
 class Pictures {
  public:
-  Pictures(uint64_t seed, uint64_t session, uint32_t side) : side_(side), width_(kImageSize + side) {
+  Pictures(uint64_t seed, uint64_t session, uint32_t side)
+      : side_(side), width_(kImageSize + side) {
     for (uint32_t i = 0; i < kImages; ++i) {
       const auto image = one_over_f_image(kImageSize, seed, stream_of(Purpose::images, session, i));
       auto& wide = pictures_.emplace_back(uint64_t(width_) * width_);
@@ -140,15 +141,15 @@ class SessionMaker {
   void make_segment(const std::string& name, GazeKind kind, uint64_t frames, uint64_t number) {
     // Numbers of stimuli differ between sessions and segments: their pictures do, too.
     const auto first = int32_t((session_ * 2 + number) * 100'000);
-    rows_ = generate_gaze({.kind = kind,
-                           .frames = frames,
-                           .rate = options_.rate,
-                           .images = kImages,
-                           .image_size = kImageSize,
-                           .seed = mix64(options_.seed ^
-                                         mix64(stream_of(Purpose::gaze, session_, number))),
-                           .first_trial = 0,
-                           .first_stimulus = first});
+    rows_ = generate_gaze(
+        {.kind = kind,
+         .frames = frames,
+         .rate = options_.rate,
+         .images = kImages,
+         .image_size = kImageSize,
+         .seed = mix64(options_.seed ^ mix64(stream_of(Purpose::gaze, session_, number))),
+         .first_trial = 0,
+         .first_stimulus = first});
     if (number == 0)
       parallel_for(units_.size(), 0,
                    [&](uint64_t u) { calibrate_unit(pictures_, rows_, units_[u]); });
@@ -256,9 +257,10 @@ class SessionMaker {
 void check_generate_options(const GenerateRecordingOptions& options) {
   if (options.sessions == 0) throw UsageError("a recording has at least one session");
   if (!(options.minutes * 60 * options.rate >= 600) || options.minutes > 10'000)
-    throw UsageError("{} minutes at {} Hz; give each session at least 600 bins, and at most 10,000 "
-                     "minutes",
-                     options.minutes, options.rate);
+    throw UsageError(
+        "{} minutes at {} Hz; give each session at least 600 bins, and at most 10,000 "
+        "minutes",
+        options.minutes, options.rate);
   if (options.side < kFieldSide || options.side > kImageSize)
     throw UsageError("frames of {} pixels; from {} to {}", options.side, kFieldSide, kImageSize);
   if (options.units > 60'000) throw UsageError("{} units; at most 60,000", options.units);

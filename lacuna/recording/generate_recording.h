@@ -3,8 +3,8 @@
 //
 // A session sees pictures whose amplitudes fall as 1 / frequency, through an eye that drifts and
 // makes saccades (segment "images"; sessions of odd number also "flicker", where it jumps): frames
-// are crops around the gaze, 51 x 51 at 120 Hz. Units (23 to 181 a session) fire as generate_units.h
-// says. Trials, repeated stimuli, pauses, lost frames and blinks: generate_gaze.h.
+// are crops around the gaze, 51 x 51 at 120 Hz. Units (23 to 181 a session) fire as
+// generate_units.h says. Trials, repeated stimuli, pauses, lost frames and blinks: generate_gaze.h.
 //
 //   stim      u8  [T, 51, 51]  stimulus
 //   robs      u8  [T, units]   counts
@@ -16,7 +16,8 @@
 //   time      f64 [T]
 //   truth/SESSION.{spatial,temporal,rates}.npy   generate_units.h
 //
-// A recording is a pure function of the options. Memory: about 60 bytes a row of one segment, and one a unit.
+// A recording is a pure function of the options. Memory: about 60 bytes a row of one segment, and
+// one a unit.
 #pragma once
 
 #include <cstdint>

@@ -41,8 +41,8 @@ TEST(GenerateRecording, HasTrialsRepeatsBlinksAndUnits) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
-  const Recording recording =
-      generate_recording(folder / "r", {.sessions = 2, .minutes = 1, .seed = seed, .side = 20}, "t");
+  const Recording recording = generate_recording(
+      folder / "r", {.sessions = 2, .minutes = 1, .seed = seed, .side = 20}, "t");
   std::set<uint64_t> unit_counts;
   for (const Session& session : recording.sessions()) {
     EXPECT_GE(session.units.size(), 23u);
@@ -78,7 +78,8 @@ TEST(GenerateRecording, SpikesFollowTheTrueFields) {
   const Segment& segment = session.segment("flicker");
   const Array spatial = *recording.truth(session.name, "spatial");
   const Array temporal = *recording.truth(session.name, "temporal");
-  const Array stim = read_checked(segment.field("stim")), robs = read_checked(segment.field("robs"));
+  const Array stim = read_checked(segment.field("stim")),
+              robs = read_checked(segment.field("robs"));
   const uint64_t pixels = 21 * 21;
   ASSERT_EQ(spatial.shape(), (Shape{6, 21, 21}));
   for (uint64_t u = 0; u < 6; ++u) {
@@ -97,8 +98,8 @@ TEST(GenerateRecording, SpikesFollowTheTrueFields) {
       xy += response * count, xx += response * response, yy += count * count;
       x_sum += response, y_sum += count, n += 1;
     }
-    const double correlation = (xy - x_sum * y_sum / n) /
-                               std::sqrt((xx - x_sum * x_sum / n) * (yy - y_sum * y_sum / n));
+    const double correlation =
+        (xy - x_sum * y_sum / n) / std::sqrt((xx - x_sum * x_sum / n) * (yy - y_sum * y_sum / n));
     EXPECT_GT(correlation, 0.1) << u;
     EXPECT_GT(y_sum, 100) << u;
   }

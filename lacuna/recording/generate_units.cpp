@@ -19,7 +19,8 @@ void make_unit_norm(std::vector<float>& values) {
 }
 
 std::vector<float> gabor_patch(Random& random) {
-  const double angle = std::numbers::pi * random.uniform(), phase = 2 * std::numbers::pi * random.uniform();
+  const double angle = std::numbers::pi * random.uniform(),
+               phase = 2 * std::numbers::pi * random.uniform();
   const double sigma = 1.8 + 1.2 * random.uniform(), wave = 5 + 5 * random.uniform();
   std::vector<float> patch;
   std::vector<double> envelope;
@@ -29,8 +30,7 @@ std::vector<float> gabor_patch(Random& random) {
     for (int x = -middle; x <= middle; ++x) {
       const double along = x * std::cos(angle) + y * std::sin(angle);
       envelope.push_back(std::exp(-(x * x + y * y) / (2 * sigma * sigma)));
-      const double value =
-          envelope.back() * std::cos(2 * std::numbers::pi * along / wave + phase);
+      const double value = envelope.back() * std::cos(2 * std::numbers::pi * along / wave + phase);
       patch.push_back(float(value));
       sum += value;
       weight += envelope.back();
@@ -45,7 +45,8 @@ std::vector<float> two_phases(Random& random) {
   const double second = 0.3 + 0.4 * random.uniform();
   std::vector<float> kernel;
   for (uint64_t l = 0; l < kFieldLags; ++l) {
-    const double early = (double(l) - peak) / width, late = (double(l) - peak - 3.5) / (1.4 * width);
+    const double early = (double(l) - peak) / width,
+                 late = (double(l) - peak - 3.5) / (1.4 * width);
     kernel.push_back(float(std::exp(-early * early / 2) - second * std::exp(-late * late / 2)));
   }
   make_unit_norm(kernel);

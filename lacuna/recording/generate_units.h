@@ -21,7 +21,7 @@ inline constexpr uint32_t kFieldSide = 17;
 inline constexpr uint64_t kFieldLags = 12;
 
 struct UnitField {
-  uint32_t y = 0, x = 0;  // the patch's corner in the frame
+  uint32_t y = 0, x = 0;        // the patch's corner in the frame
   std::vector<float> patch;     // [kFieldSide, kFieldSide], norm 1
   std::vector<float> temporal;  // [kFieldLags], newest first, norm 1
   double mean_rate = 0;         // spikes a second

@@ -233,7 +233,12 @@ const Session& Recording::session(std::string_view name) const {
 }
 
 const RecordingSplit& Recording::split(std::string_view name) const {
-  return find_by_name(path().string(), "split", name, splits());
+  const RecordingSplit& split = find_by_name(path().string(), "split", name, splits());
+  const std::string file = split_array_file(split.name);
+  if (hash_file(path() / file) != directory_.files().at(file).xxh3)
+    throw Error("{}: its bytes have changed; restore it, or take the split away and draw it again",
+                (path() / file).string());
+  return split;
 }
 
 uint64_t Recording::bytes() const {
@@ -304,7 +309,8 @@ void add_split(const fs::path& path, const RecordingSplit& split) {
 }
 
 RecordingSplit remove_recording_split(const fs::path& path, const std::string& name) {
-  RecordingSplit split = Recording::open(path).split(name);
+  const Recording recording = Recording::open(path);  // a damaged split can be taken away, too
+  RecordingSplit split = find_by_name(path.string(), "split", name, recording.splits());
   const auto parts = split.parts.as<uint8_t>();
   split.parts = Array::from(std::vector<uint8_t>(parts.begin(), parts.end()));  // its file goes
   remove_file_from(path, split_array_file(name), [&](Json& manifest) {

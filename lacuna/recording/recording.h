@@ -125,8 +125,9 @@ class Recording {
   const std::vector<Session>& sessions() const { return contents_->sessions; }
   const Session& session(std::string_view name) const;  // throws Error, listing what there is
   const std::vector<RecordingSplit>& splits() const { return contents_->splits; }
-  const RecordingSplit& split(std::string_view name) const;  // throws Error, listing what there is
-  uint64_t bytes() const;                                    // of all fields
+  // Compared with its checksum. Throws Error, listing what there is.
+  const RecordingSplit& split(std::string_view name) const;
+  uint64_t bytes() const;  // of all fields
   // What a synthetic recording knows of its units (generate_units.h), compared with its checksum;
   // nothing where there is none.
   std::optional<Array> truth(std::string_view session, std::string_view name) const;

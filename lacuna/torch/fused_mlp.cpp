@@ -39,7 +39,7 @@ FusedMlpShape shape_of(const Tensor& u, std::optional<double> share) {
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static Tensor forward(AutogradContext* context, const Tensor& u_, std::optional<double> share,
-                        const variable_list& given) {
+                        at::TensorList given) {
     const Tensor u = u_.contiguous();
     variable_list parameters;
     for (const Tensor& tensor : given) parameters.push_back(tensor.contiguous());
@@ -96,7 +96,7 @@ at::Tensor fused_mlp(const at::Tensor& u, const MlpParameters& parameters,
   tensors.push_back(parameters.norm_weight);
   tensors.push_back(parameters.norm_bias);
   LACUNA_ASSERT(tensors.size() == kParameters);
-  return FusedMlp::apply(u, share, tensors);
+  return FusedMlp::apply(u, share, at::TensorList(tensors));
 }
 #else
 bool can_fuse_mlp(const at::Tensor&) { return false; }

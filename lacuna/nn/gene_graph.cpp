@@ -151,7 +151,8 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans)
     : genes_(graph.genes().size()),
       features_(features_of(graph.genes())),
-      mask_table_(std::make_shared<std::vector<Tensor>>()) {
+      mask_table_(std::make_shared<std::vector<Tensor>>()),
+      cone_rows_(std::make_shared<std::map<int64_t, int64_t>>()) {
   const auto types = graph.gene_edges();
   if (types.empty())
     throw Error("the screen has no gene-gene edges; a graph model needs at least one network");
@@ -253,6 +254,32 @@ Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Ten
   const Scope scope("aggregation");
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate_shared");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
+}
+
+std::optional<Cone> GeneGraph::cone(const ModelInput& input) const {
+  const Scope scope("aggregation");
+  const int64_t all = genes_ * input.batch();
+  if (device().is_cpu()) {
+    const int64_t rows = cone_capacity_of(buffers_, sizes_, input.removed, input.ptr);
+    if (2 * rows > all) return {};
+    return make_cone(buffers_, sizes_, input.removed, input.ptr, rows);
+  }
+  // A step that is recorded wants the same sizes for every batch, so there is room for the most that
+  // samples of this width can change. What is not in use costs memory and little time.
+  const int64_t widest = input.sets.size(1);
+  const auto found = cone_rows_->find(widest);
+  const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),
+                        size_t(plan_.numel()));
+  const int64_t rows = found != cone_rows_->end()
+                           ? found->second
+                           : cone_capacity(GraphPlan::from_bytes(bytes, nullptr), 1, widest);
+  cone_rows_->insert({widest, rows});
+  return make_cone(buffers_, sizes_, input.removed, input.ptr, rows * input.batch());
+}
+
+Tensor GeneGraph::gin_cone(const Cone& cone, const Tensor& x, const Tensor& eps) const {
+  const Scope scope("aggregation");
+  return lacuna::cone_gin(cone, x, eps);
 }
 
 Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {

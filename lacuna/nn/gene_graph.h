@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "lacuna/graph/hetero_graph.h"
 #include "lacuna/ops/bipartite/bipartite.h"
 #include "lacuna/screen/plan_cache.h"
+#include "lacuna/torch/cone.h"
 
 namespace lacuna {
 
@@ -74,6 +77,11 @@ class GeneGraph {
   at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
   // The same where all samples share x [N, H]; from the removed genes on every rung.
   at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
+  // Which rows of the first layer differ from the wild type's; nothing where that would save
+  // nothing: samples that change most of the rows.
+  std::optional<Cone> cone(const ModelInput& input) const;
+  // gin_shared() on the rows of a cone. x [N, H], eps [T] -> [T, N + C, H]
+  at::Tensor gin_cone(const Cone& cone, const at::Tensor& x, const at::Tensor& eps) const;
   // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
   at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
   // The distinct edges of a type: [2, E] i64 on the device, sources then targets; made on call.
@@ -105,6 +113,9 @@ class GeneGraph {
   // ptr and place of a MaskTable, shared by the copies; empty: makes no masks
   std::shared_ptr<std::vector<at::Tensor>> mask_table_;
   at::Tensor plan_;  // the bytes of the GraphPlan, on the host
+  // The most rows of a type that a sample changes, by how many genes it removes at most; shared by
+  // the copies.
+  std::shared_ptr<std::map<int64_t, int64_t>> cone_rows_;
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
   std::string why_no_metabolism_;

@@ -109,8 +109,8 @@ at::Tensor GraphMlp::forward_sum(const at::Tensor& u, double share) const {
   return fused_mlp(u, parameters(), share);
 }
 
-at::Tensor GraphMlp::forward(const at::Tensor& u) const {
-  if (is_fused(u)) return fused_mlp(u, parameters());
+at::Tensor GraphMlp::forward(const at::Tensor& u, const at::Tensor& used) const {
+  if (is_fused(u)) return fused_mlp(u, parameters(), {}, used);
   auto v = u;
   for (int i = 0; i < kLinears; ++i) {
     if (i > 0) v = at::gelu(v);

@@ -68,7 +68,8 @@ class Norm : public torch::nn::Module {
 class GraphMlp : public torch::nn::Module {
  public:
   GraphMlp(int64_t graphs, int64_t width, NormKind norm);
-  at::Tensor forward(const at::Tensor& u) const;
+  // used i32 [G] or undefined: how many rows of each graph are in use; the others mean nothing.
+  at::Tensor forward(const at::Tensor& u, const at::Tensor& used = {}) const;
   // Whether one kernel does all of it for this u (torch/fused_mlp.h).
   bool is_fused(const at::Tensor& u) const;
   // [rows, H]: the sum of forward(u) over the graphs, times share. Only where is_fused().

@@ -33,17 +33,23 @@ FusedMlpParameters<Real> fused_parameters(const variable_list& tensors, const Po
   return result;
 }
 
-FusedMlpShape shape_of(const Tensor& u, std::optional<double> share) {
-  return {u.size(0), u.size(1), u.size(2), share.has_value(), float(share.value_or(1))};
+FusedMlpShape fused_shape(const Tensor& u, std::optional<double> share, const Tensor& used) {
+  return {u.size(0),
+          u.size(1),
+          u.size(2),
+          share.has_value(),
+          float(share.value_or(1)),
+          used.defined() ? data<int32_t>(used) : nullptr};
 }
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static Tensor forward(AutogradContext* context, const Tensor& u_, std::optional<double> share,
-                        at::TensorList given) {
+                        const OptionalTensor& used_, at::TensorList given) {
     const Tensor u = u_.contiguous();
     variable_list parameters;
     for (const Tensor& tensor : given) parameters.push_back(tensor.contiguous());
-    const FusedMlpShape shape = shape_of(u, share);
+    const Tensor used = used_.value_or(Tensor());
+    const FusedMlpShape shape = fused_shape(u, share, used);
     const Launch launch(u.device());
     const Tensor packed =
         at::empty({int64_t(fused_mlp_packed_bytes(shape))}, u.options().dtype(at::kByte));
@@ -53,7 +59,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const Tensor y = share ? at::empty({u.size(1), u.size(2)}, u.options()) : at::empty_like(u);
     fused_mlp(shape, packed.const_data_ptr(), data<BFloat16>(u), mutable_data<BFloat16>(y),
               launch.stream());
-    context->save_for_backward({u, packed});
+    context->save_for_backward({u, packed, used});
     context->saved_data["share"] = share;
     return y;
   }
@@ -62,7 +68,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const auto saved = context->get_saved_variables();
     const Tensor &u = saved[0], &packed = saved[1], grad_y = grads[0].contiguous();
     const FusedMlpShape shape =
-        shape_of(u, context->saved_data["share"].to<std::optional<double>>());
+        fused_shape(u, context->saved_data["share"].to<std::optional<double>>(), saved[2]);
     const Tensor grad_u = at::empty_like(u);
     const auto options = u.options().dtype(at::kFloat);
     variable_list gradients;
@@ -75,7 +81,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     fused_mlp_backward(shape, packed.const_data_ptr(), data<BFloat16>(u), data<BFloat16>(grad_y),
                        mutable_data<BFloat16>(grad_u), fused_parameters<float>(gradients, write),
                        workspace, launch.stream());
-    variable_list result = {grad_u, Tensor()};
+    variable_list result = {grad_u, Tensor(), Tensor()};
     result.insert(result.end(), gradients.begin(), gradients.end());
     return result;
   }
@@ -90,17 +96,19 @@ bool can_fuse_mlp(const at::Tensor& u) {
 }
 
 at::Tensor fused_mlp(const at::Tensor& u, const MlpParameters& parameters,
-                     std::optional<double> share) {
+                     std::optional<double> share, const at::Tensor& used) {
   variable_list tensors(parameters.weight.begin(), parameters.weight.end());
   tensors.insert(tensors.end(), parameters.bias.begin(), parameters.bias.end());
   tensors.push_back(parameters.norm_weight);
   tensors.push_back(parameters.norm_bias);
   LACUNA_ASSERT(tensors.size() == kParameters);
-  return FusedMlp::apply(u, share, at::TensorList(tensors));
+  return FusedMlp::apply(u, share, used.defined() ? OptionalTensor(used) : std::nullopt,
+                         at::TensorList(tensors));
 }
 #else
 bool can_fuse_mlp(const at::Tensor&) { return false; }
-at::Tensor fused_mlp(const at::Tensor&, const MlpParameters&, std::optional<double>) {
+at::Tensor fused_mlp(const at::Tensor&, const MlpParameters&, std::optional<double>,
+                     const at::Tensor&) {
   throw Error("this build has no CUDA, and so no fused MLP; ask can_fuse_mlp() first");
 }
 #endif

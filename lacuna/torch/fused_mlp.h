@@ -18,8 +18,9 @@ struct MlpParameters {
 bool can_fuse_mlp(const at::Tensor& u);
 
 // u [G, rows, H] -> y [G, rows, H]; with a share [rows, H], the sum of y over the graphs times it.
-// Only where can_fuse_mlp().
+// used i32 [G], without a share: how many rows of each graph are in use; the others of y mean
+// nothing. Only where can_fuse_mlp().
 at::Tensor fused_mlp(const at::Tensor& u, const MlpParameters& parameters,
-                     std::optional<double> share = {});
+                     std::optional<double> share = {}, const at::Tensor& used = {});
 
 }  // namespace lacuna

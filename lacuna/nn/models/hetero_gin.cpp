@@ -209,12 +209,13 @@ class HeteroGin : public Model {
   }
 
   // shared [N, H]: the preprocessed rows, from which all samples start -> [N, B, H]
-  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples) {
+  // x [N, B, H]: after the first layer, where that is done
+  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples, at::Tensor x = {}) {
     const ModelInput input = graph_.with_masks(samples);
     const int64_t batch = input.batch();
-    at::Tensor x;  // [N, B, H]
-    for (const auto& layer : layers_) {
-      const bool is_first = !x.defined();
+    for (size_t i = x.defined() ? 1 : 0; i < layers_.size(); ++i) {
+      const auto& layer = layers_[i];
+      const bool is_first = i == 0;
       if (is_first && (!savings_ || layer->metabolism))
         x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
       const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
@@ -246,7 +247,25 @@ class HeteroGin : public Model {
     // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
     if (norm_kind_ == NormKind::batch_graph || !savings_)
       return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
-    return {encode(shared, with_wild_type(input))};
+    return {encode(shared, with_wild_type(input), first_layer_by_cone(shared, input))};
+  }
+
+  // The first layer of the samples and the wild type, [N, B + 1, H], on the rows that differ
+  // (ops/cone). Undefined where the merge is no sum of rows, or where most rows differ.
+  at::Tensor first_layer_by_cone(const at::Tensor& shared, const ModelInput& input) {
+    const Layer& layer = *layers_[0];
+    const auto share = layer.merge->share_of_sum();
+    if (!share || layer.metabolism) return {};
+    const auto cone = graph_.cone(input);
+    if (!cone) return {};
+    const auto u = graph_.gin_cone(*cone, shared, layer.eps);  // [G, N + C, H]
+    at::Tensor y;                                              // the same
+    {
+      const Scope scope("mlp");
+      y = layer.mlp->forward(u, cone->used);
+    }
+    const Scope scope("merge");
+    return cone_sum(*cone, y, *share);
   }
 
   // [B + 1, H]. All in one call, so that the sums of a sample and of the wild type run in the same

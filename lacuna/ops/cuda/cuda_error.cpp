@@ -16,6 +16,9 @@ void check_cuda_error_word(int32_t word) {
   if (word & kBadRemovedIndex) {
     throw Error("removed: holds an index that is not a node of the graph");
   }
+  if (word & kConeTooLong) {
+    throw Error("a batch changes more rows of the first layer than there is room for");
+  }
   if (word != 0) throw Error("a kernel reported error {}", word);
 }
 

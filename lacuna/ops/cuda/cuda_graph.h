@@ -47,6 +47,7 @@ enum CudaErrorBit : int32_t {
   kBadRemovedIndex = 1,  // an index is not a node: skipped
   kBadRemovedPtr =
       2,  // ptr does not start at 0, decreases or passes the capacity: that sample removes nothing
+  kConeTooLong = 4,  // a batch changes more rows than there is room for (ops/cone)
 };
 // Where a device function works. error may be null.
 struct CudaLaunch {

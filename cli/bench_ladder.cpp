@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/bench_recording.h"
 #include "cli/peers.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -18,6 +19,7 @@
 #include "cli/workshop.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/measure_ladder.h"
+#include "lacuna/recording/recording.h"
 #include "lacuna/report/sections.h"
 #include "lacuna/run/ladder_file.h"
 
@@ -40,8 +42,12 @@ then and what the first rung does.
 --peers does the same work in Python (bench/ladder_peers.py says how): torch and PyG, LMDB and pickle.
 It needs a Python with torch, torch_geometric, lmdb and numpy: --python, else LACUNA_PYTHON, else python3.
 
+Of a recording: windows through the loader on every rung, warm, beside two bare loops over the same
+windows (memcpy; gather and cast); --peers adds torch's DataLoader (bench/recording_peers.py).
+
 Examples:
   lacuna bench ladder demo
+  lacuna bench ladder movies --frames 200000 --peers --python .venv/bin/python
   lacuna bench ladder demo --rungs disk:u8,worker,kernel --samples 2000 --json run/ladder.json
   lacuna bench ladder demo --peers --python .venv/bin/python
   lacuna bench ladder demo --train --set model.width=32)";
@@ -56,6 +62,7 @@ struct Arguments {
   std::string python;
   bool train = false;
   LadderTraining training;
+  RecordingLadderArguments recording;
 };
 
 std::string today() {
@@ -172,7 +179,29 @@ std::vector<LadderRow> measure_peers(const Arguments& arguments, const fs::path&
   return peers;
 }
 
-void run(Arguments arguments) {
+// The options that both kinds of data have, with what recordings have of their own.
+void run_recording(const Arguments& arguments, const CLI::App& command) {
+  RecordingLadderArguments recording = arguments.recording;
+  for (const char* option : {"--train", "--config", "--set", "--rounds", "--steps", "--samples",
+                             "--svg", "--peer-seconds"})
+    if (command.count(option) > 0) throw UsageError("{} is for screens", option);
+  recording.recording = arguments.screen;
+  recording.out = arguments.out;
+  recording.json = arguments.json;
+  recording.rungs = arguments.rungs;
+  if (command.count("--batch") > 0) recording.batch = arguments.ladder.batch;
+  recording.threads = arguments.ladder.threads;
+  recording.seconds = arguments.ladder.seconds;
+  recording.peers = arguments.peers;
+  recording.python = arguments.python;
+  bench_recording_ladder(recording);
+}
+
+void run(Arguments arguments, const CLI::App& command) {
+  if (Directory::format_of(arguments.screen) == Recording::kFormat)
+    return run_recording(arguments, command);
+  for (const char* option : {"--frames", "--lags", "--field"})
+    if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
   if (arguments.train) need_torch("--train");
   if (!arguments.rungs.empty()) arguments.ladder.rungs.clear();
   for (const std::string& rung : arguments.rungs)
@@ -233,14 +262,23 @@ void add_bench_ladder(CLI::App& bench) {
   const auto arguments = std::make_shared<Arguments>();
   LadderSettings& ladder = arguments->ladder;
   const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 32);
-  command->add_option("SCREEN", arguments->screen, "A screen")->required();
+  command->add_option("DATA", arguments->screen, "A screen or a recording")->required();
   command->add_option("--rungs", arguments->rungs, "Only these, as disk:u8,worker")
       ->delimiter(',')
       ->allow_extra_args(false);
+  RecordingLadderArguments& recording = arguments->recording;
+  command->add_option("--frames", recording.frames, "Of a recording: the first, about so many")
+      ->check(at_least_1)
+      ->capture_default_str();
+  command->add_option("--lags", recording.lags, "Of a recording: frames a window")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 16))
+      ->capture_default_str();
+  command->add_option("--field", recording.field, "Of a recording: whose frames")
+      ->capture_default_str();
   command->add_option("--samples", arguments->samples, "The first so many")
       ->check(at_least_1)
       ->capture_default_str();
-  command->add_option("--batch", ladder.batch, "Samples a batch")
+  command->add_option("--batch", ladder.batch, "Samples a batch; windows: 256 unless given")
       ->check(at_least_1)
       ->capture_default_str();
   command->add_option("--threads", ladder.threads, "Loader threads")
@@ -270,7 +308,7 @@ void add_bench_ladder(CLI::App& bench) {
   command->add_option("--python", arguments->python, "For the peers");
   command->add_option("--json", arguments->json, "File for all of it; `lacuna report` shows it");
   command->add_option("--svg", arguments->svg, "File for a picture of it");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments, command] { run(*arguments, *command); });
 }
 
 }  // namespace lacuna::cli

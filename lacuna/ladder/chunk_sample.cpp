@@ -47,9 +47,8 @@ ChunkSample sample_chunks(const Recording& recording, const FrameStoreSettings& 
   double packing = 0, unpacking = 0;
   const auto begin = Clock::now();
   std::vector<std::byte> packed, back, step;
-  const ZarrCodecs codecs = {.is_big_endian = false,
-                             .axes = {},
-                             .packing = {PackedCodec::blosc, PackedCodec::crc32c}};
+  const ZarrCodecs codecs = {
+      .is_big_endian = false, .axes = {}, .packing = {PackedCodec::blosc, PackedCodec::crc32c}};
   for (uint64_t i = 0; i < sample.chunks && (i < 4 || since(begin) < sample.seconds); ++i) {
     const uint64_t row = random.below(rows);
     size_t s = segments.size() - 1;

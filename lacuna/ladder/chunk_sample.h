@@ -12,9 +12,7 @@ struct ChunkSample {
   uint64_t raw_bytes = 0, packed_bytes = 0;
   double pack_rate = 0, unpack_rate = 0;  // raw bytes a second, one thread
 
-  double ratio() const {
-    return packed_bytes == 0 ? 1 : double(raw_bytes) / double(packed_bytes);
-  }
+  double ratio() const { return packed_bytes == 0 ? 1 : double(raw_bytes) / double(packed_bytes); }
 };
 
 struct ChunkSampleSettings {

@@ -34,8 +34,8 @@ class SegmentWriter {
     field_.shape = {0};
     field_.shape.insert(field_.shape.end(), row_shape.begin(), row_shape.end());
     field_.check_rows = 1;
-    const uint64_t pixels = std::accumulate(row_shape.begin(), row_shape.end(), uint64_t(1),
-                                            std::multiplies<>());
+    const uint64_t pixels =
+        std::accumulate(row_shape.begin(), row_shape.end(), uint64_t(1), std::multiplies<>());
     cast_ = {dtype, field_.dtype, pixels};
     if (settings.form == Form::chunks) {
       fs::create_directories(directory.path() / segment.name);
@@ -94,8 +94,8 @@ class SegmentWriter {
 
 class FramePreparer {
  public:
-  FramePreparer(const Recording& recording, const FrameStoreSettings& settings,
-                const fs::path& out, const PrepareFramesOptions& options, Progress& progress)
+  FramePreparer(const Recording& recording, const FrameStoreSettings& settings, const fs::path& out,
+                const PrepareFramesOptions& options, Progress& progress)
       : recording_(recording),
         settings_(settings),
         out_(out),
@@ -153,18 +153,18 @@ class FramePreparer {
 
   // Throws Error where a session lies there that was made from something else.
   void check_current(const Session& session) const {
-    const Directory there = Directory::open(out_ / session.name, FrameStore::kSessionFormat,
-                                            FrameStore::kVersion);
+    const Directory there =
+        Directory::open(out_ / session.name, FrameStore::kSessionFormat, FrameStore::kVersion);
     read_manifest(there.path(), [&] {
-      const bool is_current =
-          hash_from_hex(there.manifest().at("made_from").get<std::string>()) ==
-              frames_hash(session, settings_.field) &&
-          there.manifest().at("settings") == to_json(settings_);
+      const bool is_current = hash_from_hex(there.manifest().at("made_from").get<std::string>()) ==
+                                  frames_hash(session, settings_.field) &&
+                              there.manifest().at("settings") == to_json(settings_);
       if (!is_current)
-        throw Error("store {} holds session '{}' made from other frames or with other settings; "
-                    "`{} --again` makes it anew",
-                    out_.string(), session.name,
-                    prepare_frames_command(recording_.path(), settings_, out_));
+        throw Error(
+            "store {} holds session '{}' made from other frames or with other settings; "
+            "`{} --again` makes it anew",
+            out_.string(), session.name,
+            prepare_frames_command(recording_.path(), settings_, out_));
     });
   }
 
@@ -207,10 +207,11 @@ class FramePreparer {
     const bool is_known = field.dtype == DType::u8 ||
                           (field.dtype == DType::f32 && stored_dtype(settings_.form) != DType::u8);
     if (!is_known)
-      throw Error("field '{}' of {}/{} is {}, and cannot be stored for rung {}; import it again "
-                  "with --narrow",
-                  field.name, session.name, segment.name, name(field.dtype),
-                  name(Rung{Place::disk, settings_.form}));
+      throw Error(
+          "field '{}' of {}/{} is {}, and cannot be stored for rung {}; import it again "
+          "with --narrow",
+          field.name, session.name, segment.name, name(field.dtype),
+          name(Rung{Place::disk, settings_.form}));
   }
 
   void check_room(const std::vector<const Session*>& missing) const {
@@ -226,9 +227,9 @@ class FramePreparer {
       }
     uint64_t needed = pixels * item_size(stored_dtype(settings_.form));
     if (settings_.form == Form::chunks && needed > 0 && !options_.transform)
-      needed = uint64_t(
-          double(needed) /
-          sample_chunks(recording_, settings_, {.chunks = 48, .seconds = 0.3}).ratio());
+      needed =
+          uint64_t(double(needed) /
+                   sample_chunks(recording_, settings_, {.chunks = 48, .seconds = 0.3}).ratio());
     check_disk_room(needed, out_, fmt::format("rung disk:{}", name(settings_.form)),
                     fmt::format("what fits: disk:u8 reads the recording itself and writes nothing; "
                                 "disk:chunks writes less; fewer sessions (--sessions); `lacuna "

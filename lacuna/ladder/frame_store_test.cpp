@@ -118,20 +118,20 @@ TEST(FrameStore, AnotherStoreOrStaleFramesAreRefused) {
   toy.prepare(Form::bf16);
   EXPECT_ERROR(prepare_frames(toy.recording, {.form = Form::f32}, toy.store(Form::bf16), {}),
                "choose another folder");
-  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::f32},
-                                      .store = toy.store(Form::bf16)}),
-               "for rung disk:bf16");
+  EXPECT_ERROR(
+      Frames(toy.recording, {.rung = {Place::disk, Form::f32}, .store = toy.store(Form::bf16)}),
+      "for rung disk:bf16");
   EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::bf16}}), "needs a store");
   EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::disk, Form::bf16}, .store = "/none"}),
                "there is no store");
-  const Recording other = write_toy_recording(toy.folder / "other", toy.seed,
-                                              {.frames = 300});  // the same names
+  const Recording other =
+      write_toy_recording(toy.folder / "other", toy.seed, {.frames = 300});  // the same names
   EXPECT_ERROR(Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}),
                "--again");
   EXPECT_ERROR(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {}), "--again");
-  EXPECT_EQ(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {.again = true})
-                .written,
-            3);
+  EXPECT_EQ(
+      prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {.again = true}).written,
+      3);
   EXPECT_NO_THROW(
       Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}));
 }
@@ -142,8 +142,7 @@ TEST(FrameStore, AFlippedByteInAnyFileIsNeverSilent) {
   SCOPED_TRACE(toy.seed);
   Random random(toy.seed, 2);
   uint64_t seen = 0, kinds = 0;
-  for (const auto& [form, rung, same] :
-       std::vector<std::tuple<Form, std::string, std::string>>{
+  for (const auto& [form, rung, same] : std::vector<std::tuple<Form, std::string, std::string>>{
            {Form::bf16, "disk:bf16", "ram:bf16"},
            {Form::f32, "disk:f32", "ram:f32"},
            {Form::chunks, "disk:chunks@device", "disk:u8@device"},

@@ -49,11 +49,11 @@ std::vector<std::string> cells_of(const RecordingRungMeasurement& row) {
 
 std::vector<Json> run_recording_peers(const RecordingLadderArguments& arguments,
                                       const fs::path& slice) {
-  PythonScript script("recording_peers.py", arguments.python,
-                      {slice.string(), "--field", arguments.field, "--lags",
-                       std::to_string(arguments.lags), "--batch", std::to_string(arguments.batch),
-                       "--rounds", std::to_string(arguments.rounds), "--seconds",
-                       fmt::format("{}", arguments.seconds)});
+  PythonScript script(
+      "recording_peers.py", arguments.python,
+      {slice.string(), "--field", arguments.field, "--lags", std::to_string(arguments.lags),
+       "--batch", std::to_string(arguments.batch), "--rounds", std::to_string(arguments.rounds),
+       "--seconds", fmt::format("{}", arguments.seconds)});
   std::vector<Json> peers;
   for (std::string line; script.read_line(line);) {
     const Json peer = parse_json(line, script.path().string() + " printed");
@@ -86,8 +86,7 @@ void compare(const RecordingLadderMeasurement& measured, const std::vector<Json>
     const std::string ours =
         peer.at("dtype").get<std::string>() == "u8" ? "ram:u8@device" : "ram:u8@worker";
     fmt::print("{}: {} windows/s", name, format_rate(theirs));
-    if (!std::isnan(rate(ours)))
-      fmt::print("; {} is {:.1f}x as fast", ours, rate(ours) / theirs);
+    if (!std::isnan(rate(ours))) fmt::print("; {} is {:.1f}x as fast", ours, rate(ours) / theirs);
     fmt::print("\n");
   }
 }
@@ -129,9 +128,9 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
       arguments.recording.string(), with_commas(measured.frames), slice.sessions().size(),
       with_commas(measured.windows), arguments.lags, measured.batch, measured.threads,
       arguments.rounds);
-  std::vector<std::vector<std::string>> rows = {{"rung", "windows/s", "ms/batch", "given", "a frame",
-                                                 "moved/window", "held", "beside", "prepare",
-                                                 "first batch", "exact"}};
+  std::vector<std::vector<std::string>> rows = {{"rung", "windows/s", "ms/batch", "given",
+                                                 "a frame", "moved/window", "held", "beside",
+                                                 "prepare", "first batch", "exact"}};
   for (const auto& row : measured.rows) rows.push_back(cells_of(row));
   fmt::print("{}\n", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
   compare(measured, peers);

@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   using namespace lacuna::cli;
   add_bench(app);
+  add_clean(app);
   add_concat(app);
   add_generate(app);
   add_import(app);

@@ -1,4 +1,5 @@
-// lacuna prepare SCREEN --rung disk:u8 --out STORE: masks made ahead of time.
+// lacuna prepare DATA --rung disk:u8 --out STORE: masks of a screen, or frames of a recording, made
+// ahead of time.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -9,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/ladder/frame_store.h"
 #include "lacuna/masks/prepare_masks.h"
 
 namespace lacuna::cli {
@@ -18,6 +20,8 @@ struct Options {
   std::string screen, rung, out, samples, view = "gene";
   int threads = 0;
   bool again = false;
+  FrameStoreSettings frames;          // of a recording
+  std::vector<std::string> sessions;  // of a recording
 };
 
 // "A:B", either of which may be missing.
@@ -36,7 +40,42 @@ std::pair<uint64_t, uint64_t> parse_range(const std::string& text, uint64_t samp
   return {number(view.substr(0, colon), 0), number(view.substr(colon + 1), samples)};
 }
 
+void prepare_recording(const Options& options) {
+  TerminalProgress progress;
+  const auto start = std::chrono::steady_clock::now();
+  const Recording recording = Recording::open(options.screen);
+  FrameStoreSettings settings = options.frames;
+  const Rung rung = recording_rung_from_name(options.rung);
+  if (rung.place != Place::disk)
+    throw UsageError("--rung {}: nothing is written for it; a store is for a disk rung",
+                     options.rung);
+  if (rung.form == Form::u8)
+    throw UsageError("--rung disk:u8 reads the recording itself: nothing is to be prepared");
+  settings.form = rung.form;
+  PrepareFramesOptions prepare = {.sessions = options.sessions, .again = options.again};
+  const Json source = {{"path", options.screen},
+                       {"fingerprint", hex(recording.fingerprint().value())}};
+  prepare.made_by = {{"command", command_line()}, {"sources", Json::array({source})}};
+  stop_on_signals();
+  const PreparedFrames result = prepare_frames(recording, settings, options.out, prepare, progress);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (result.is_stopped) {
+    fmt::print("stopped after {} sessions; the same command {}goes on\n", result.written,
+               options.again ? "without --again " : "");
+    set_exit_code(kResumeMe);
+    return;
+  }
+  fmt::print("{}: {}, {} sessions, {}", options.out, name(Rung{Place::disk, settings.form}),
+             result.sessions, format_bytes(result.bytes));
+  if (result.written == 0)
+    fmt::print("; all were there\n");
+  else
+    fmt::print("; {} written in {}, {} were there\n", result.written, format_duration(took.count()),
+               result.sessions - result.written);
+}
+
 void run(const Options& options) {
+  if (Directory::format_of(options.screen) == Recording::kFormat) return prepare_recording(options);
   TerminalProgress progress;
   const auto start = std::chrono::steady_clock::now();
   const Screen screen = Screen::open(options.screen, progress);
@@ -72,14 +111,16 @@ void run(const Options& options) {
 void add_prepare(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("prepare", "Make the masks of a screen's samples ahead of time");
-  command->add_option("SCREEN", options->screen, "A screen")->required();
+      app.add_subcommand("prepare", "Make masks of samples, or frames of movies, ahead of time");
+  command->add_option("DATA", options->screen, "A screen or a recording")->required();
   command
-      ->add_option("--rung", options->rung,
-                   "disk:u8         a byte an element\n"
-                   "disk:bits       a bit an element\n"
-                   "disk:bf16       two bytes an element\n"
-                   "disk:positions  what is gone, as a list")
+      ->add_option(
+          "--rung", options->rung,
+          "disk:u8         a byte an element\n"
+          "disk:bits       a bit an element\n"
+          "disk:bf16       two bytes an element\n"
+          "disk:positions  what is gone, as a list\n"
+          "of a recording: disk:bf16, disk:f32 (normalised frames), disk:chunks (compressed)")
       ->required();
   command->add_option("--out", options->out, "The store: a new directory, or one to go on with")
       ->required();
@@ -93,15 +134,30 @@ void add_prepare(CLI::App& app) {
           "When a gene-reaction edge goes: gene (with its gene; training reads this one),\n"
           "gene_and_reaction (with its gene, or its reaction)")
       ->capture_default_str();
+  command->add_option("--field", options->frames.field, "Of a recording: whose frames")
+      ->capture_default_str();
+  command->add_option("--sessions", options->sessions, "Of a recording: only these, as a,b")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--compressor", options->frames.compressor, "Of chunks: lz4 or zstd")
+      ->check(CLI::IsMember({"lz4", "lz4hc", "zstd", "zlib", "blosclz"}))
+      ->capture_default_str();
+  command
+      ->add_option("--rows-per-chunk", options->frames.rows_per_chunk,
+                   "Of chunks: frames, about a window")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 20))
+      ->capture_default_str();
   command->add_flag("--again", options->again, "Throw away what the store holds and start afresh");
   command->footer(
       "Interrupted, it goes on where it was when called again; SIGTERM, SIGINT and SIGUSR1 end it\n"
       "after the next 64 MB, with exit code 75. Samples that were added to the screen are added "
       "to\n"
       "the store. See docs/prepare.md.\n"
+      "A recording is prepared session by session: a session that was added prepares only itself.\n"
       "Examples:\n"
       "  lacuna prepare demo --rung disk:bits --out masks --samples 0:10000\n"
-      "  lacuna verify masks --screen demo");
+      "  lacuna verify masks --screen demo\n"
+      "  lacuna prepare movies --rung disk:chunks --out chunks");
   command->callback([options] { run(*options); });
 }
 

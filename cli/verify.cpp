@@ -1,4 +1,4 @@
-// lacuna verify STORE --screen SCREEN: looks for damage in a store.
+// lacuna verify STORE --screen SCREEN (or --recording RECORDING): looks for damage in a store.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -8,17 +8,61 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/ladder/frame_store.h"
 #include "lacuna/masks/verify_masks.h"
 
 namespace lacuna::cli {
 namespace {
 
 struct Options {
-  std::string store, screen;
+  std::string store, screen, recording;
   VerifyOptions verify;
 };
 
+// Which form and field, from the store's own manifest.
+FrameStore open_frames(const std::string& path, const Recording& recording) {
+  const Directory directory = Directory::open(path, FrameStore::kFormat, FrameStore::kVersion);
+  std::string rung, field;
+  read_manifest(path, [&] {
+    rung = directory.manifest().at("rung").get<std::string>();
+    field = directory.manifest().at("field").get<std::string>();
+  });
+  return FrameStore::open(path, recording, recording_rung_from_name(rung).form, field);
+}
+
+void verify_frames(const Options& options) {
+  if (options.recording.empty())
+    throw UsageError("{} holds frames: name the recording they were made from with --recording",
+                     options.store);
+  if (options.verify.sample) throw UsageError("--sample is for stores of screens");
+  TerminalProgress progress;
+  const Recording recording = Recording::open(options.recording);
+  const FrameStore store = open_frames(options.store, recording);
+  Directory::open(options.store, FrameStore::kFormat, FrameStore::kVersion).check(progress);
+  store.verify(recording, options.verify.all, progress);
+  fmt::print("{}: {} of field '{}', {} sessions, {}\n", options.store,
+             name(Rung{Place::disk, store.settings().form}), store.settings().field,
+             store.sessions().size(), format_bytes(store.bytes()));
+  fmt::print("every byte is as written, and {} are those of {}: no fault\n",
+             options.verify.all ? "all frames" : "the frames that were compared",
+             options.recording);
+}
+
+// All bytes of a recording, those that stayed where they were included.
+void verify_recording(const Options& options) {
+  TerminalProgress progress;
+  const Recording recording = Recording::open(options.store);
+  recording.check(progress);
+  fmt::print("{}: {} sessions, {}: every byte is as written\n", options.store,
+             recording.sessions().size(), format_bytes(recording.bytes()));
+}
+
 void run(Options options) {
+  const std::string format = Directory::format_of(options.store);
+  if (format == FrameStore::kFormat) return verify_frames(options);
+  if (format == Recording::kFormat) return verify_recording(options);
+  if (options.screen.empty())
+    throw UsageError("{}: name the screen it was made from with --screen", options.store);
   TerminalProgress progress;
   const Screen screen = Screen::open(options.screen, progress);
   options.verify.seed = std::random_device()();
@@ -46,8 +90,10 @@ void run(Options options) {
 void add_verify(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("verify", "Compare a store with what it was made from");
-  command->add_option("STORE", options->store, "What lacuna prepare made")->required();
-  command->add_option("--screen", options->screen, "The screen it was made from")->required();
+  command->add_option("STORE", options->store, "What lacuna prepare made, or a recording itself")
+      ->required();
+  command->add_option("--screen", options->screen, "The screen it was made from");
+  command->add_option("--recording", options->recording, "The recording it was made from");
   auto* const all = command->add_flag("--all", options->verify.all,
                                       "Every sample; else 3,000 at random and LMDB's own pages");
   command->add_option("--sample", options->verify.sample, "Only this sample")->excludes(all);
@@ -55,7 +101,8 @@ void add_verify(CLI::App& app) {
       "Exits with 1 when something is wrong, and says what and where.\n"
       "Examples:\n"
       "  lacuna verify masks --screen demo\n"
-      "  lacuna verify masks --screen demo --all");
+      "  lacuna verify masks --screen demo --all\n"
+      "  lacuna verify chunks --recording movies");
   command->callback([options] { run(*options); });
 }
 

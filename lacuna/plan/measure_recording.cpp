@@ -84,10 +84,10 @@ bool is_exact(const RecordingBatch& batch, const Windows& windows, const PlainFr
 }
 
 std::vector<std::string> all_rungs() {
-  return {"ram:u8@device",  "ram:u8@worker",  "ram:bf16",           "ram:f32",
-          "ram:chunks@device", "ram:chunks@worker", "disk:u8@device", "disk:u8@worker",
-          "disk:bf16",      "disk:f32",       "disk:chunks@device", "disk:chunks@worker",
-          "tiered@device",  "tiered@worker"};
+  return {"ram:u8@device",     "ram:u8@worker",     "ram:bf16",           "ram:f32",
+          "ram:chunks@device", "ram:chunks@worker", "disk:u8@device",     "disk:u8@worker",
+          "disk:bf16",         "disk:f32",          "disk:chunks@device", "disk:chunks@worker",
+          "tiered@device",     "tiered@worker"};
 }
 
 class RecordingBench {
@@ -120,12 +120,12 @@ class RecordingBench {
       const RecordingSource source(windows_, Frames(slice_, options), {.batch = settings_.batch});
       row.held_bytes = double(source.frames().held_bytes());
       row.frame_bytes = (row.held_bytes + double(source.frames().disk_bytes())) / double(frames);
-      WindowLoader loader(source, order(), {.threads = settings_.threads,
-                                            .prefetch = source.prefetch(settings_.threads)});
+      WindowLoader loader(
+          source, order(),
+          {.threads = settings_.threads, .prefetch = source.prefetch(settings_.threads)});
       look_at(loader, start, row);
       time(loader, row);
-      row.host_bytes =
-          std::max(0.0, double(own_memory()) - double(before) - row.held_bytes);
+      row.host_bytes = std::max(0.0, double(own_memory()) - double(before) - row.held_bytes);
     }
     if (!options.store.empty()) fs::remove_all(options.store);
     return row;

@@ -30,24 +30,24 @@ struct RecordingLadderSettings {
   std::vector<std::string> rungs;  // empty: all that run without a GPU
   WindowSettings windows = {};
   uint64_t batch = 256;
-  int threads = 2;      // of the loader, at least 1
-  double seconds = 1;   // to measure a rung for, about, in each round
-  int rounds = 5;       // of which the median counts
+  int threads = 2;     // of the loader, at least 1
+  double seconds = 1;  // to measure a rung for, about, in each round
+  int rounds = 5;      // of which the median counts
   std::string compressor = "lz4";
 };
 
 struct RecordingRungMeasurement {
-  std::string name;             // of the rung, or of the loop
+  std::string name;  // of the rung, or of the loop
   bool is_rung = true;
-  double batch_seconds = 0;     // from one batch to the next, the median round's
+  double batch_seconds = 0;  // from one batch to the next, the median round's
   double windows_per_second = 0;
-  double frame_bytes = 0;       // stored or held, a frame
-  double moved_bytes = 0;       // of a batch, a window
-  double held_bytes = 0;        // frames in memory
-  double host_bytes = 0;        // the most memory that the rung took beside them
-  double prepare_seconds = 0;   // writing the store of the slice
-  double first_seconds = 0;     // from opening to the first batch
-  bool is_exact = false;        // every pixel of the batches that were looked at
+  double frame_bytes = 0;      // stored or held, a frame
+  double moved_bytes = 0;      // of a batch, a window
+  double held_bytes = 0;       // frames in memory
+  double host_bytes = 0;       // the most memory that the rung took beside them
+  double prepare_seconds = 0;  // writing the store of the slice
+  double first_seconds = 0;    // from opening to the first batch
+  bool is_exact = false;       // every pixel of the batches that were looked at
 };
 
 struct RecordingLadderMeasurement {

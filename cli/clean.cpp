@@ -56,7 +56,8 @@ void add_clean(CLI::App& app) {
   command->add_option("--remove", options->remove, "A store to remove; may be given again")
       ->allow_extra_args(false);
   command->footer(
-      "A store is referred to when a .yaml file under the folders (a run's config.yaml, a config of\n"
+      "A store is referred to when a .yaml file under the folders (a run's config.yaml, a config "
+      "of\n"
       "yours) has a key `store` that leads to it. Only what --remove names is removed.\n"
       "Examples:\n"
       "  lacuna clean /data\n"

@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/plan_recording.h"
 #include "cli/terminal.h"
+#include "lacuna/core/error.h"
 #include "lacuna/plan/ladder_plan.h"
 #include "lacuna/plan/ladder_words.h"
+#include "lacuna/recording/recording.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna::cli {
@@ -21,8 +24,11 @@ before the table is made (about two seconds). ms/batch is the loader's, with the
 system's file cache; an epoch holds the way to the GPU and what memory cannot keep of a store too.
 Neither holds the model. docs/ladder.md explains the rungs.
 
+Of a recording the table also says what is lost in precision, and how well its own frames compress.
+
 Examples:
   lacuna plan demo
+  lacuna plan movies --memory 504GB --disk /small=258GB --disk /big=1.4TB --transforms crop,whiten
   lacuna plan demo --samples 20000000 --epochs 50
   lacuna plan demo --memory 64GB --disk 1.5TB --json)";
 
@@ -30,8 +36,10 @@ struct Arguments {
   fs::path screen, out;
   PlanSettings plan;
   int threads = 2;
-  std::string memory, disk;
+  std::string memory;
+  std::vector<std::string> disks;
   bool json = false;
+  RecordingPlanArguments recording;
 };
 
 Machine machine_for(const Arguments& arguments, const Screen& screen) {
@@ -39,8 +47,9 @@ Machine machine_for(const Arguments& arguments, const Screen& screen) {
   Machine machine = probe_machine(arguments.out.empty() ? beside : arguments.out);
   if (!arguments.memory.empty())
     machine.memory = {double(bytes_from_text(arguments.memory)), "--memory"};
-  if (!arguments.disk.empty())
-    machine.disk_free = {double(bytes_from_text(arguments.disk)), "--disk"};
+  if (arguments.disks.size() > 1) throw UsageError("several --disk are for recordings");
+  if (!arguments.disks.empty())
+    machine.disk_free = {double(bytes_from_text(arguments.disks[0])), "--disk"};
   return machine;
 }
 
@@ -110,7 +119,26 @@ void print_reasons(const LadderPlan& plan) {
   for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
 }
 
-void run(const Arguments& arguments) {
+void run_recording(const Arguments& arguments, const CLI::App& command) {
+  for (const char* option : {"--samples", "--out"})
+    if (command.count(option) > 0) throw UsageError("{} is for screens", option);
+  RecordingPlanArguments recording = arguments.recording;
+  recording.recording = arguments.screen;
+  recording.memory = arguments.memory;
+  recording.disks = arguments.disks;
+  recording.epochs = arguments.plan.epochs;
+  recording.threads = arguments.threads;
+  recording.ranks = arguments.plan.ranks;
+  if (command.count("--batch") > 0) recording.batch = arguments.plan.batch;
+  recording.json = arguments.json;
+  plan_recording_command(recording);
+}
+
+void run(const Arguments& arguments, const CLI::App& command) {
+  if (Directory::format_of(arguments.screen) == Recording::kFormat)
+    return run_recording(arguments, command);
+  for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--demand"})
+    if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
   const Screen screen = Screen::open(arguments.screen);
   const Machine machine = machine_for(arguments, screen);
   const auto [sizes, costs, plan] = plan_screen(screen, machine, arguments.plan, arguments.threads);
@@ -142,13 +170,16 @@ void add_plan(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   PlanSettings& plan = arguments->plan;
   const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 40);
-  command->add_option("SCREEN", arguments->screen, "A screen")->required();
+  command->add_option("DATA", arguments->screen, "A screen or a recording")->required();
   command->add_option("--samples", plan.samples, "Plan for so many instead of the screen's")
       ->check(at_least_1);
   command->add_option("--epochs", plan.epochs, "Epochs over which preparing is spread")
       ->check(at_least_1)
       ->capture_default_str();
-  command->add_option("--batch", plan.batch, "Samples a batch")
+  command->add_option("--ranks", plan.ranks, "Processes that train together on this machine")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 10))
+      ->capture_default_str();
+  command->add_option("--batch", plan.batch, "Samples a batch; windows: 256 unless given")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 24))
       ->capture_default_str();
   command->add_option("--threads", arguments->threads, "Loader threads")
@@ -157,9 +188,34 @@ void add_plan(CLI::App& app) {
   command->add_option("--out", arguments->out,
                       "Folder in which a store would lie; the screen's own folder unless given");
   command->add_option("--memory", arguments->memory, "Bytes of memory, as 64GB, instead of probed");
-  command->add_option("--disk", arguments->disk, "Bytes of free disk, as 1.5TB, instead of probed");
+  command
+      ->add_option("--disk", arguments->disks,
+                   "Bytes of free disk, as 1.5TB, instead of probed; of a recording also\n"
+                   "FOLDER=1.5TB or FOLDER, as often as there are disks")
+      ->allow_extra_args(false);
+  RecordingPlanArguments& recording = arguments->recording;
+  command
+      ->add_option("--transforms", recording.transforms,
+                   "Of a recording: what frames go through, as crop,whiten")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--lags", recording.lags, "Of a recording: frames a window")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 16))
+      ->capture_default_str();
+  command->add_option("--field", recording.field, "Of a recording: whose frames")
+      ->capture_default_str();
+  command->add_option("--cast", recording.cast, "Of a recording: what the model computes with")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--mix", recording.mix, "Of a recording: proportional or balanced sessions")
+      ->capture_default_str();
+  command
+      ->add_option("--demand", recording.demand,
+                   "Of a recording: windows a second that the model takes, a rank")
+      ->check(CLI::Range(0.001, 1e12))
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "One JSON object on stdout, for programs");
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments, command] { run(*arguments, *command); });
 }
 
 }  // namespace lacuna::cli

@@ -1,11 +1,15 @@
 #include "lacuna/ladder/guards.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <fstream>
+#include <limits>
 #include <mutex>
+#include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/memory.h"
@@ -22,11 +26,26 @@ fs::path existing_folder(fs::path folder) {
   return folder;
 }
 
+// What the limits of this process (ulimit -d, ulimit -v) leave it.
+uint64_t left_by_limits() {
+  uint64_t left = std::numeric_limits<uint64_t>::max();
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    for (const auto& [word, kind] : {std::pair("VmData:", RLIMIT_DATA), {"VmSize:", RLIMIT_AS}}) {
+      rlimit limit = {};
+      if (!line.starts_with(word) || ::getrlimit(kind, &limit) != 0) continue;
+      if (limit.rlim_cur == RLIM_INFINITY) continue;
+      const uint64_t used = std::stoull(line.substr(7)) * 1024;
+      left = std::min<uint64_t>(left, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+    }
+  return left;
+}
+
 }  // namespace
 
 Room memory_room(uint64_t needed) {
   give_back_freed_memory();
-  return {needed, available_memory()};
+  return {needed, std::min(available_memory(), left_by_limits())};
 }
 
 Room disk_room(uint64_t needed, const fs::path& folder) {

@@ -1,7 +1,8 @@
 // Guards: what is about to be loaded or written, against what the machine has, before anything is.
 //
-// Memory is what the system calls available, within the cgroups' limits (core/system/memory.h), not
-// what this process happens to use; disk is what this user may still write in the folder concerned.
+// Memory is what the system calls available, within the cgroups' limits (core/system/memory.h) and
+// those of the process (ulimit), not what this process happens to use; disk is what this user may
+// still write in the folder concerned.
 // Both leave a margin: kRoom times the bytes must be free.
 #pragma once
 

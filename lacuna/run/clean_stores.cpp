@@ -38,9 +38,8 @@ uint64_t bytes_under(const fs::path& path) {
 
 std::string rung_of(const fs::path& path, bool is_finished) {
   try {
-    const std::optional<Json> json =
-        is_finished ? std::optional<Json>(load_manifest(path).json)
-                    : DirectoryWriter::unfinished_purpose(path);
+    const std::optional<Json> json = is_finished ? std::optional<Json>(load_manifest(path).json)
+                                                 : DirectoryWriter::unfinished_purpose(path);
     if (!json) return {};
     if (json->contains("rung")) return json->at("rung").get<std::string>();
     if (json->contains("form")) return "disk:" + json->at("form").get<std::string>();
@@ -118,9 +117,8 @@ std::vector<FoundStore> find_stores(const std::vector<fs::path>& folders) {
 
 void remove_store(const fs::path& path, const std::vector<FoundStore>& found) {
   bool is_finished = true;
-  const auto format = fs::is_directory(path) && !fs::is_symlink(path)
-                          ? format_at(path, is_finished)
-                          : std::nullopt;
+  const auto format =
+      fs::is_directory(path) && !fs::is_symlink(path) ? format_at(path, is_finished) : std::nullopt;
   if (!format || !is_store_format(*format))
     throw Error("{}: not a store; only stores are removed", path.string());
   for (const FoundStore& store : found)

@@ -15,10 +15,10 @@ namespace lacuna {
 
 struct FoundStore {
   fs::path path;
-  std::string format;        // lacuna.store, lacuna.frames
-  std::string rung;          // empty where an unfinished one does not say
+  std::string format;  // lacuna.store, lacuna.frames
+  std::string rung;    // empty where an unfinished one does not say
   bool is_finished = true;
-  uint64_t bytes = 0;        // of all files in it
+  uint64_t bytes = 0;  // of all files in it
   std::vector<fs::path> referred_by;
 };
 

@@ -1,0 +1,103 @@
+#include "cli/plan_recording.h"
+
+#include <fmt/format.h>
+
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/load/session_order.h"
+#include "lacuna/plan/ladder_words.h"
+#include "lacuna/plan/recording_plan.h"
+
+namespace lacuna::cli {
+namespace {
+
+// "FOLDER=SIZE": as given; "FOLDER": as it has free; "SIZE": of the recording's own folder.
+PlanDisk disk_from_text(const std::string& text, const fs::path& beside) {
+  if (const size_t equal = text.rfind('='); equal != text.npos)
+    return {text.substr(0, equal), double(bytes_from_text(text.substr(equal + 1)))};
+  if (fs::is_directory(text)) return {text, double(free_disk_bytes(text))};
+  return {beside, double(bytes_from_text(text))};
+}
+
+std::string or_dash(double value, const std::string& text) { return value > 0 ? text : "-"; }
+
+void print_rungs(const RecordingPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {{"rung", "on disk", "in memory", "moved/batch",
+                                                 "prepare", "start", "ms/batch", "cold ms", "epoch",
+                                                 "total", "lost", "fits", ""}};
+  const auto bytes = [](double value) { return format_bytes(uint64_t(value)); };
+  for (const RecordingRungPlan& rung : plan.rungs)
+    rows.push_back({name(rung.rung), or_dash(rung.disk_bytes, bytes(rung.disk_bytes)),
+                    bytes(rung.memory_bytes), bytes(rung.moved_bytes),
+                    or_dash(rung.prepare_seconds, format_seconds(rung.prepare_seconds)),
+                    or_dash(rung.start_seconds, format_seconds(rung.start_seconds)),
+                    format_digits(1000 * rung.batch_seconds),
+                    or_dash(rung.cold_seconds, format_digits(1000 * rung.cold_seconds)),
+                    format_seconds(rung.epoch_seconds), format_seconds(rung.total_seconds),
+                    rung.lost.empty() ? "nothing" : "digits", rung.fits() ? "yes" : "no",
+                    plan.pick == rung.rung ? "<- picked" : ""});
+  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+std::vector<double> shares_for(const std::string& mix, const RecordingSizes& sizes) {
+  if (session_mix_from_name(mix) == SessionMix::balanced)
+    return std::vector<double>(sizes.session_frames.size(), 1.0);
+  if (session_mix_from_name(mix) == SessionMix::weighted)
+    throw UsageError("--mix weighted: weights are a training's; plan knows proportional, balanced");
+  return {};
+}
+
+}  // namespace
+
+void plan_recording_command(const RecordingPlanArguments& arguments) {
+  RecordingPlanSettings settings;
+  settings.transforms = frame_transforms_from_names(arguments.transforms);
+  const Recording recording = Recording::open(arguments.recording);
+  const fs::path beside = fs::absolute(recording.path() / "").parent_path().parent_path();
+  Machine machine = probe_machine(beside);
+  if (!arguments.memory.empty())
+    machine.memory = {double(bytes_from_text(arguments.memory)), "--memory"};
+  std::vector<PlanDisk> disks;
+  for (const std::string& text : arguments.disks) disks.push_back(disk_from_text(text, beside));
+  if (disks.empty()) disks.push_back({beside, machine.disk_free.value});
+  const RecordingSizes sizes = RecordingSizes::of(recording, arguments.field, arguments.lags);
+  const RecordingCosts costs =
+      measure_recording_costs(recording, arguments.field, arguments.lags, arguments.threads,
+                              machine.disk_read.value);
+  settings.epochs = arguments.epochs;
+  settings.batch = arguments.batch;
+  settings.ranks = arguments.ranks;
+  settings.threads = arguments.threads;
+  settings.demand = arguments.demand;
+  settings.cast = dtype_from_name(arguments.cast);
+  settings.shares = shares_for(arguments.mix, sizes);
+  const RecordingPlan plan = plan_recording(sizes, costs, machine, disks, settings);
+  if (arguments.json) {
+    Json json = to_json(plan);
+    json["machine"] = to_json(machine);
+    json["costs"] = to_json(costs);
+    json["frames"] = sizes.frames();
+    json["frame_bytes"] = sizes.frame_bytes();
+    fmt::print("{}\n", json.dump(2));
+    return;
+  }
+  fmt::print("memory {} ({}); {:.0f} cores; {}\n", format_bytes(uint64_t(machine.memory.value)),
+             machine.memory.from, machine.cores.value,
+             machine.gpu ? machine.gpu->name : "no GPU");
+  for (const PlanDisk& disk : disks)
+    fmt::print("disk {}: {} free\n", disk.folder.string(), format_bytes(uint64_t(disk.free)));
+  fmt::print(
+      "{}: {} sessions, {} frames of {} pixels, {} as u8; compressed (lz4) {:.1f}x smaller, decoded "
+      "at {}/s by {} threads\n",
+      recording.path().string(), recording.sessions().size(), with_commas(sizes.frames()),
+      with_commas(sizes.pixels), format_bytes(uint64_t(sizes.frame_bytes())), costs.ratio,
+      format_bytes(uint64_t(costs.unpack)), costs.threads);
+  fmt::print("batch {}, {} lags, {} epochs, {} ranks, {} loader threads each\n\n",
+             settings.batch, sizes.lags, settings.epochs, settings.ranks, settings.threads);
+  print_rungs(plan);
+  fmt::print("\npicked: {}{}\n", plan.pick ? name(*plan.pick) + ": " : "", plan.reason);
+  if (!plan.notes.empty()) fmt::print("\nnotes\n");
+  for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
+}
+
+}  // namespace lacuna::cli

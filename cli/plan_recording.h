@@ -1,0 +1,24 @@
+// `lacuna plan RECORDING`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lacuna/core/system/file.h"
+
+namespace lacuna::cli {
+
+struct RecordingPlanArguments {
+  fs::path recording;
+  std::string memory;              // "504GB"; empty: as probed
+  std::vector<std::string> disks;  // "FOLDER=SIZE", "FOLDER" or "SIZE"
+  std::vector<std::string> transforms;
+  uint64_t epochs = 10, batch = 256, ranks = 1, lags = 33;
+  int threads = 2;
+  double demand = 20'000;
+  std::string field = "stim", cast = "f32", mix = "proportional";
+  bool json = false;
+};
+void plan_recording_command(const RecordingPlanArguments& arguments);
+
+}  // namespace lacuna::cli

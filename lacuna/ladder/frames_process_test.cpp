@@ -1,0 +1,378 @@
+// What holds across processes and on the disk: one copy a host, kills, cold reads, limits.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "lacuna/core/system/memory.h"
+#include "lacuna/ladder/frame_store.h"
+#include "lacuna/ladder/guards.h"
+#include "lacuna/ladder/recording_source.h"
+#include "lacuna/load/session_order.h"
+#include "lacuna/recording/recording_writer.h"
+#include "lacuna/recording/testing.h"
+#include "lacuna/store/zarr/zarr_chunks.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kMovieSide = 51, kMoviePixels = kMovieSide * kMovieSide;
+
+// A movie that compresses about threefold, and differs from every other test's.
+Recording write_movie(const fs::path& path, uint64_t frames, uint64_t seed) {
+  RecordingWriter writer(path, {});
+  Random random(seed);
+  std::vector<uint8_t> rows(frames * kMoviePixels), counts(frames);
+  for (uint64_t i = 0; i < rows.size(); ++i)
+    rows[i] = uint8_t(i % 3 ? rows[i - 1] : random.next() >> 56);
+  writer.begin_session({.name = "s", .rate = 120, .units = {"u"}});
+  writer.begin_segment("movie");
+  writer.add_field("stim", FieldRole::stimulus,
+                   Array::from(std::move(rows), {frames, kMovieSide, kMovieSide}));
+  writer.add_field("robs", FieldRole::counts, Array::from(std::move(counts), {frames, 1}));
+  return writer.commit({});
+}
+
+// A child process; killed with the test.
+class MovieProcess {
+ public:
+  explicit MovieProcess(const std::function<int()>& body) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    int result = 99;
+    try {
+      result = body();
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "child: {}\n", error.what());
+    }
+    ::_exit(result);
+  }
+  ~MovieProcess() {
+    if (pid_ > 0) kill();
+  }
+  void kill() {
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+struct MoviePipe {
+  int ends[2];
+  MoviePipe() { EXPECT_EQ(::pipe(ends), 0); }
+  ~MoviePipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void give() { (void)!::write(ends[1], "x", 1); }
+  void wait() {
+    char byte;
+    (void)!::read(ends[0], &byte, 1);
+  }
+};
+
+// Sums over the mappings of a process: those that hold frames, and private memory of all.
+struct MemoryOf {
+  uint64_t frames_pss = 0, private_bytes = 0;
+
+  explicit MemoryOf(pid_t pid) {
+    std::ifstream maps(fmt::format("/proc/{}/smaps", pid));
+    bool is_frames = false;
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find('-') < line.find(' '))
+        is_frames = line.find("memfd:lacuna-frames") != line.npos;
+      if (is_frames && line.starts_with("Pss:")) frames_pss += kilobytes(line);
+      if (!is_frames && line.starts_with("Private_Dirty:")) private_bytes += kilobytes(line);
+    }
+  }
+  static uint64_t kilobytes(const std::string& line) {
+    return std::stoull(line.substr(line.find(':') + 1)) * 1024;
+  }
+};
+
+// Batches through a loader; returns how many windows.
+uint64_t load_windows(const Recording& recording, const FramesOptions& options, uint64_t batches,
+                      uint64_t batch = 16) {
+  const Windows windows(recording, {.stimulus = {.field = "stim", .lags = 33}});
+  const RecordingSource source(windows, Frames(recording, options), {.batch = batch});
+  Loader<RecordingSource, SessionOrder> loader(
+      source, SessionOrder(source.first(), {.global_batch = batch, .seed = 1}),
+      {.threads = 2, .prefetch = source.prefetch(2, 4 << 20)});
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < batches;) {
+    const auto next = loader.next();
+    if (!next) continue;
+    count += next->size();
+    ++i;
+  }
+  return count;
+}
+
+TEST(FramesProcesses, FourHoldOneCopyAndLittleElse) {
+  const TemporaryDirectory folder;
+  const Recording movie = write_movie(folder / "rec", 40'000, fresh_seed());  // 104 MB
+  const uint64_t bytes = 40'000 * kMoviePixels;
+  MoviePipe ready, end;
+  std::vector<std::unique_ptr<MovieProcess>> processes;
+  const uint64_t before = available_memory();
+  for (int i = 0; i < 4; ++i)
+    processes.push_back(std::make_unique<MovieProcess>([&] {
+      const Windows windows(movie, {.stimulus = {.field = "stim", .lags = 33}});
+      const RecordingSource source(
+          windows, Frames(movie, {.rung = {Place::ram, Form::u8, Place::device}}), {.batch = 16});
+      RecordingBatch batch;
+      for (uint64_t w = 0; w + 33 < windows.size(); w += 33)  // touches every frame
+        source.fill(std::vector<uint64_t>{w}, batch);
+      ready.give();
+      end.wait();
+      return 0;
+    }));
+  for (int i = 0; i < 4; ++i) ready.wait();
+  const uint64_t after = available_memory();
+  uint64_t frames = 0;
+  for (const auto& process : processes) {
+    const MemoryOf memory(process->pid());
+    frames += memory.frames_pss;
+    EXPECT_LT(memory.private_bytes, 64 << 20) << "a batch is 1.4 MB; a copy would be 104";
+  }
+  for (int i = 0; i < 4; ++i) end.give();
+  for (const auto& process : processes) EXPECT_EQ(process->wait(), 0);
+  EXPECT_GE(double(frames), 0.97 * double(bytes));
+  EXPECT_LE(double(frames), 1.05 * double(bytes));
+  // Other programs come and go; four copies would show all the same.
+  EXPECT_LT(double(before) - double(after), 3.0 * double(bytes));
+}
+
+TEST(FramesProcesses, OneKilledWhileLoadingLeavesTheOthersWhole) {
+  const TemporaryDirectory folder;
+  const uint64_t seed = fresh_seed();
+  SCOPED_TRACE(seed);
+  const Recording movie = write_movie(folder / "rec", 60'000, seed);  // three pieces
+  std::vector<std::unique_ptr<MovieProcess>> processes;
+  for (int i = 0; i < 4; ++i)
+    processes.push_back(std::make_unique<MovieProcess>([&] {
+      const Frames ram(movie, {.rung = {Place::ram, Form::u8, Place::device}});
+      const Frames disk(movie, {.rung = {Place::disk, Form::u8, Place::device}});
+      std::vector<std::byte> a(33 * kMoviePixels), b(a.size());
+      for (uint64_t t = 32; t < 60'000; t += 31) {
+        ram.read(0, 0, t, 33, 1, a.data());
+        disk.read(0, 0, t, 33, 1, b.data());
+        if (a != b) return 1;
+      }
+      return 0;
+    }));
+  std::this_thread::sleep_for(std::chrono::microseconds(Random(seed, 7).below(60'000)));
+  processes[0]->kill();
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(processes[size_t(i)]->wait(), 0);
+}
+
+TEST(FramesProcesses, TwentyStartsAndKillsLeaveNothing) {
+  const TemporaryDirectory folder;
+  const Recording movie = write_movie(folder / "rec", 2000, fresh_seed());
+  const auto count_files = [](const fs::path& path) {
+    uint64_t count = 0;
+    for ([[maybe_unused]] const auto& entry : fs::recursive_directory_iterator(path)) ++count;
+    return count;
+  };
+  const uint64_t files = count_files(folder.path()), shared = count_files("/dev/shm");
+  for (int start = 0; start < 20; ++start) {
+    MoviePipe ready;
+    MovieProcess process([&] {
+      const Frames frames(movie, {.rung = {Place::ram, Form::f32}});
+      std::vector<std::byte> out(33 * frames.frame_bytes());
+      frames.read(0, 0, 999, 33, 1, out.data());
+      ready.give();
+      ::pause();
+      return 0;
+    });
+    ready.wait();
+    EXPECT_GT(MemoryOf(process.pid()).frames_pss, 0);
+    process.kill();
+  }
+  EXPECT_EQ(count_files(folder.path()), files);
+  EXPECT_EQ(count_files("/dev/shm"), shared);
+}
+
+// ---- the disk
+struct ReadCounters {
+  uint64_t bytes = 0, calls = 0;
+  ReadCounters() {
+    std::ifstream io("/proc/self/io");
+    std::string word;
+    for (uint64_t value = 0; io >> word >> value;) {
+      if (word == "read_bytes:") bytes = value;
+      if (word == "syscr:") calls = value;
+    }
+  }
+};
+
+void drop_cache(const fs::path& path) {
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (!entry.is_regular_file()) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY);
+    ::fsync(fd);
+    ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+bool is_on_a_disk(const fs::path& path) {
+  struct statfs status = {};
+  constexpr long kTmpfs = 0x01021994;
+  return ::statfs(path.c_str(), &status) == 0 && status.f_type != kTmpfs;
+}
+
+TEST(FramesCold, AWindowIsOneRequestOfItsBytes) {
+  const TemporaryDirectory folder;
+  if (!is_on_a_disk(folder.path())) GTEST_SKIP() << "the temporary folder is in memory";
+  const uint64_t frames = 20'000;
+  const Recording movie = write_movie(folder / "rec", frames, fresh_seed());
+  for (const Form form : {Form::bf16, Form::f32, Form::chunks})
+    prepare_frames(movie, {.form = form}, folder / std::string(name(form)), {});
+  for (const std::string rung :
+       {"disk:u8@device", "disk:u8@worker", "disk:bf16", "disk:f32", "disk:chunks@device"}) {
+    SCOPED_TRACE(rung);
+    FramesOptions options = {.rung = recording_rung_from_name(rung)};
+    if (needs_store(options.rung)) options.store = folder / std::string(name(options.rung.form));
+    const Frames cold(movie, options);
+    std::vector<std::byte> out(33 * cold.frame_bytes());
+    cold.read(0, 0, 40, 33, 1, out.data());  // the checksums' first page, and code
+    drop_cache(folder.path());
+    Random random(1);
+    constexpr uint64_t kWindows = 40;
+    std::vector<uint64_t> times;
+    for (uint64_t i = 0; i < kWindows; ++i)  // far apart: none shares a page with another
+      times.push_back(100 + i * (frames - 200) / kWindows + random.below(100));
+    uint64_t wanted = 0;
+    if (options.rung.form == Form::chunks) {
+      const ZarrChunks chunks(options.store / "s" / "movie" / "stim.zarr");
+      for (const uint64_t t : times) wanted += chunks.packed_bytes(t - 32, t + 1);
+      drop_cache(folder.path());
+    } else {
+      wanted = kWindows * 33 * kMoviePixels * item_size(held_dtype(options.rung));
+    }
+    const ReadCounters before;
+    for (const uint64_t t : times) cold.read(0, 0, t, 33, 1, out.data());
+    const ReadCounters after;
+    const double bytes = double(after.bytes - before.bytes);
+    EXPECT_GT(bytes, 0) << "nothing was read from a disk: the counter is blind here";
+    // A page at either end, the checksums' own pages, and for chunks the same again.
+    const double pages = double(kWindows) * 3 * 4096;
+    EXPECT_LE(bytes, 1.02 * double(wanted) + pages);
+    EXPECT_GE(bytes, 0.9 * double(wanted));
+    const uint64_t calls = after.calls - before.calls;
+    EXPECT_LE(calls, kWindows + 8);  // /proc/self/io itself takes some
+  }
+}
+
+TEST(FramesCold, AStartReadsLittleWhateverTheSize) {
+  const TemporaryDirectory folder;
+  if (!is_on_a_disk(folder.path())) GTEST_SKIP() << "the temporary folder is in memory";
+  const Recording written = write_movie(folder / "rec", 40'000, fresh_seed());
+  drop_cache(folder.path());
+  const ReadCounters before;
+  const Recording movie = Recording::open(folder / "rec");
+  EXPECT_EQ(load_windows(movie, {.rung = {Place::disk, Form::u8, Place::device}}, 1), 16);
+  // Up to five batches of 16 windows are made ahead; the movie has 104 MB.
+  EXPECT_LT(ReadCounters().bytes - before.bytes, 20u << 20);
+}
+
+// A recording four times the memory that the process may take.
+TEST(FramesLimits, FourTimesTheLimitIsReadWithinIt) {
+  const TemporaryDirectory folder;
+  const uint64_t limit = 48 << 20, frames = 4 * limit / kMoviePixels;
+  const Recording movie = write_movie(folder / "rec", frames, fresh_seed());
+  prepare_frames(movie, {.form = Form::chunks}, folder / "chunks", {});
+  for (const std::string rung : {"disk:u8@worker", "disk:chunks@device"}) {
+    SCOPED_TRACE(rung);
+    MovieProcess process([&] {
+      give_back_freed_memory();
+      uint64_t data = 0;
+      std::ifstream status("/proc/self/status");
+      for (std::string line; std::getline(status, line);)
+        if (line.starts_with("VmData:")) data = MemoryOf::kilobytes(line);
+      const rlimit bound = {data + limit, data + limit};
+      if (::setrlimit(RLIMIT_DATA, &bound) != 0) return 2;
+      FramesOptions options = {.rung = recording_rung_from_name(rung)};
+      if (needs_store(options.rung)) options.store = folder / "chunks";
+      return load_windows(movie, options, 120, 8) == 960 ? 0 : 1;
+    });
+    EXPECT_EQ(process.wait(), 0);
+  }
+}
+
+TEST(FramesLimits, TheGuardSeesTheLimitOfTheProcess) {
+  const TemporaryDirectory folder;
+  const Recording movie = write_movie(folder / "rec", 8000, fresh_seed());  // 83 MB as f32
+  MovieProcess process([&] {
+    uint64_t data = 0;
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmData:")) data = MemoryOf::kilobytes(line);
+    const rlimit bound = {data + (64 << 20), data + (64 << 20)};
+    if (::setrlimit(RLIMIT_DATA, &bound) != 0) return 2;
+    try {
+      Frames(movie, {.rung = {Place::ram, Form::f32}});
+    } catch (const Error& error) {
+      const std::string words = error.what();
+      return words.find("rung ram:f32 needs 83.2 MB") != words.npos &&
+                     words.find("are free") != words.npos && words.find("ram:u8") != words.npos
+                 ? 0
+                 : 1;
+    }
+    return 3;
+  });
+  EXPECT_EQ(process.wait(), 0);
+}
+
+TEST(Guards, TheWatchWarnsOnceBeforeMemoryEnds) {
+  std::atomic<uint64_t> left = 1000;
+  std::atomic<int> warned = 0;
+  std::string words;
+  {
+    MemoryWatch watch(
+        [&](const std::string& text) {
+          words = text;
+          ++warned;
+        },
+        500, [&] { return left.load(); }, std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(warned, 0);
+    left = 400;
+    while (warned == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(warned, 1);
+  EXPECT_NE(words.find("only 400 B"), words.npos) << words;
+  EXPECT_GT(MemoryWatch::default_least(), 0);
+}
+
+TEST(Guards, BothNumbersAndTheMargin) {
+  const TemporaryDirectory folder;
+  const Room room = disk_room(0, folder / "not/there/yet");
+  EXPECT_GT(room.free, 0);
+  EXPECT_ERROR(check_disk_room(room.free, folder.path(), "a copy", "take less"), "take less");
+  EXPECT_NO_THROW(check_disk_room(room.free / 2, folder.path(), "a copy", "take less"));
+  const std::string words =
+      error_of([&] { check_memory_room(uint64_t(1) << 50, "this", "do that"); });
+  EXPECT_NE(words.find("this needs 1.13 PB of memory (1.35 PB with the margin of 1.2)"),
+            words.npos)
+      << words;
+}
+
+}  // namespace
+}  // namespace lacuna

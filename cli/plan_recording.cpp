@@ -61,9 +61,8 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
   for (const std::string& text : arguments.disks) disks.push_back(disk_from_text(text, beside));
   if (disks.empty()) disks.push_back({beside, machine.disk_free.value});
   const RecordingSizes sizes = RecordingSizes::of(recording, arguments.field, arguments.lags);
-  const RecordingCosts costs =
-      measure_recording_costs(recording, arguments.field, arguments.lags, arguments.threads,
-                              machine.disk_read.value);
+  const RecordingCosts costs = measure_recording_costs(recording, arguments.field, arguments.lags,
+                                                       arguments.threads, machine.disk_read.value);
   settings.epochs = arguments.epochs;
   settings.batch = arguments.batch;
   settings.ranks = arguments.ranks;
@@ -82,18 +81,18 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
     return;
   }
   fmt::print("memory {} ({}); {:.0f} cores; {}\n", format_bytes(uint64_t(machine.memory.value)),
-             machine.memory.from, machine.cores.value,
-             machine.gpu ? machine.gpu->name : "no GPU");
+             machine.memory.from, machine.cores.value, machine.gpu ? machine.gpu->name : "no GPU");
   for (const PlanDisk& disk : disks)
     fmt::print("disk {}: {} free\n", disk.folder.string(), format_bytes(uint64_t(disk.free)));
   fmt::print(
-      "{}: {} sessions, {} frames of {} pixels, {} as u8; compressed (lz4) {:.1f}x smaller, decoded "
+      "{}: {} sessions, {} frames of {} pixels, {} as u8; compressed (lz4) {:.1f}x smaller, "
+      "decoded "
       "at {}/s by {} threads\n",
       recording.path().string(), recording.sessions().size(), with_commas(sizes.frames()),
       with_commas(sizes.pixels), format_bytes(uint64_t(sizes.frame_bytes())), costs.ratio,
       format_bytes(uint64_t(costs.unpack)), costs.threads);
-  fmt::print("batch {}, {} lags, {} epochs, {} ranks, {} loader threads each\n\n",
-             settings.batch, sizes.lags, settings.epochs, settings.ranks, settings.threads);
+  fmt::print("batch {}, {} lags, {} epochs, {} ranks, {} loader threads each\n\n", settings.batch,
+             sizes.lags, settings.epochs, settings.ranks, settings.threads);
   print_rungs(plan);
   fmt::print("\npicked: {}{}\n", plan.pick ? name(*plan.pick) + ": " : "", plan.reason);
   if (!plan.notes.empty()) fmt::print("\nnotes\n");

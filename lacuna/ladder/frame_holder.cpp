@@ -52,6 +52,11 @@ class RowFile {
     fd_ = ::open(field.place.file.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) throw_errno(field.place.file.string(), "cannot open");
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);  // a window, and nothing behind it
+    // Of the checksums, 4 bytes a row, all are wanted soon: a cold one would cost a page.
+    const int checks = ::open(field.check_file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (checks < 0) return;
+    ::posix_fadvise(checks, 0, 0, POSIX_FADV_WILLNEED);
+    ::close(checks);
   }
   ~RowFile() { ::close(fd_); }
   RowFile(const RowFile&) = delete;

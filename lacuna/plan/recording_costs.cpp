@@ -90,10 +90,12 @@ RecordingCosts measure_recording_costs(const Recording& recording, const std::st
   uint32_t session = 0, segment = 0;
   const Field& field = *largest_field(recording, name, session, segment);
   const uint64_t bytes = field.row_bytes();
-  const uint64_t rows = std::min<uint64_t>(field.rows(), std::max<uint64_t>(lags, (64 << 20) / bytes));
+  const uint64_t rows =
+      std::min<uint64_t>(field.rows(), std::max<uint64_t>(lags, (64 << 20) / bytes));
   lags = std::min(lags, rows);
-  FramesOptions options = {.rung = field.dtype == DType::u8 ? Rung{Place::disk, Form::u8, Place::device}
-                                                            : Rung{Place::disk, Form::f32}};
+  FramesOptions options = {.rung = field.dtype == DType::u8
+                                       ? Rung{Place::disk, Form::u8, Place::device}
+                                       : Rung{Place::disk, Form::f32}};
   options.field = name;
   options.sessions = {recording.sessions()[session].name};
   const Frames frames(recording, options);
@@ -120,17 +122,16 @@ RecordingCosts measure_recording_costs(const Recording& recording, const std::st
   });
   costs.read = rate_of(threads, kSome, [&](int i) {
     for (uint64_t b = 0; b < kBuffer; ++b)
-      frames.read(session, segment, draw(i), lags, 1,
-                  buffers[size_t(i)].data() + b * lags * bytes);
+      frames.read(session, segment, draw(i), lags, 1, buffers[size_t(i)].data() + b * lags * bytes);
     return double(kBuffer * lags * bytes);
   });
   costs.cast = rate_of(threads, kSome, [&](int i) {
     for (uint64_t b = 0; b < kBuffer; ++b) {
       const uint64_t t = draw(i);
       for (uint64_t lag = 0; lag < lags; ++lag)
-        normalise_pixels(reinterpret_cast<const uint8_t*>(movie.data() + (t - lag) * bytes), bytes,
-                         reinterpret_cast<float*>(buffers[size_t(i)].data()) +
-                             (b * lags + lag) * bytes);
+        normalise_pixels(
+            reinterpret_cast<const uint8_t*>(movie.data() + (t - lag) * bytes), bytes,
+            reinterpret_cast<float*>(buffers[size_t(i)].data()) + (b * lags + lag) * bytes);
     }
     return double(kBuffer * lags * bytes);
   });

@@ -26,14 +26,14 @@ struct RecordingSizes {
 
 // Bytes (of u8) or pixels a second, of so many loader threads together.
 struct RecordingCosts {
-  double copy = 0;         // windows of u8, memory to batch
-  double read = 0;         // windows of u8, file cache to batch
-  double cast = 0;         // u8 in memory to f32 in a batch
-  double unpack = 0;       // chunks to u8
-  double pack = 0;         // u8 to chunks
-  double ratio = 1;        // u8 bytes to those of chunks
-  double cold_read = 0;    // windows, from the disk
-  double seconds = 0;      // that measuring took
+  double copy = 0;       // windows of u8, memory to batch
+  double read = 0;       // windows of u8, file cache to batch
+  double cast = 0;       // u8 in memory to f32 in a batch
+  double unpack = 0;     // chunks to u8
+  double pack = 0;       // u8 to chunks
+  double ratio = 1;      // u8 bytes to those of chunks
+  double cold_read = 0;  // windows, from the disk
+  double seconds = 0;    // that measuring took
   int threads = 2;
 };
 // Throws Error for a recording without frames.

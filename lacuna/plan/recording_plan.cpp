@@ -56,9 +56,7 @@ class RecordingPlanner {
   }
 
  private:
-  bool is_floats() const {
-    return settings_.transforms == FrameTransforms::whole || !sizes_.is_u8;
-  }
+  bool is_floats() const { return settings_.transforms == FrameTransforms::whole || !sizes_.is_u8; }
   double u8_bytes() const { return sizes_.frame_bytes(); }
   DType moved(Rung rung) const { return moved_dtype(rung, settings_.cast); }
   double ranks() const { return double(settings_.ranks); }
@@ -132,10 +130,10 @@ class RecordingPlanner {
   double loader_seconds(Rung rung) const {
     if (is_resident(rung)) return rank_batch() * 1e-6;
     const double pixels = rank_batch() * window_pixels();
-    const double crowd = std::max(1.0, ranks() * double(costs_.threads) /
-                                           std::max(machine_.cores.value, 1.0));
-    const double read = rung.place == Place::disk && rung.form != Form::chunks ? costs_.read
-                                                                               : costs_.copy;
+    const double crowd =
+        std::max(1.0, ranks() * double(costs_.threads) / std::max(machine_.cores.value, 1.0));
+    const double read =
+        rung.place == Place::disk && rung.form != Form::chunks ? costs_.read : costs_.copy;
     double seconds = pixels * double(item_size(held_dtype(rung))) / read;
     if (rung.form == Form::chunks) seconds += 2 * pixels / costs_.unpack;
     if (is_bytes(rung) && rung.expanded_at == Place::worker)
@@ -161,8 +159,8 @@ class RecordingPlanner {
     const double disk_read = machine_.disk_read.value;
     if (plan.disk_bytes > 0) {
       const double make = rung.form == Form::chunks ? u8_bytes() / std::max(costs_.pack, 1.0) : 0;
-      plan.prepare_seconds = std::max({plan.disk_bytes / machine_.disk_write.value,
-                                       u8_bytes() / disk_read, make});
+      plan.prepare_seconds =
+          std::max({plan.disk_bytes / machine_.disk_write.value, u8_bytes() / disk_read, make});
     }
     if (rung.place == Place::ram || rung.place == Place::tiered)
       plan.start_seconds =
@@ -172,8 +170,8 @@ class RecordingPlanner {
     plan.batch_seconds = loader_seconds(rung);
     const double item = double(item_size(held_dtype(rung)));
     const double read = rung.form == Form::chunks ? 2 / costs_.ratio : item;
-    plan.cold_seconds = cold_share(plan) * rank_batch() * ranks() * window_pixels() * read /
-                        costs_.cold_read;
+    plan.cold_seconds =
+        cold_share(plan) * rank_batch() * ranks() * window_pixels() * read / costs_.cold_read;
     const double move =
         machine_.gpu && !is_resident(rung) ? plan.moved_bytes / machine_.gpu->link.value : 0;
     // Without a GPU @device is cast by the thread that trains.
@@ -198,20 +196,19 @@ class RecordingPlanner {
               : "the frames are floats as recorded; import them with --narrow where they are whole "
                 "numbers");
     if (plan.memory_bytes * kRoom > machine_.memory.value)
-      plan.lacks.push_back(fmt::format("needs {} of memory, {} with the margin; {} are free",
-                                       in_words(plan.memory_bytes),
-                                       in_words(plan.memory_bytes * kRoom),
-                                       in_words(machine_.memory.value)));
+      plan.lacks.push_back(fmt::format(
+          "needs {} of memory, {} with the margin; {} are free", in_words(plan.memory_bytes),
+          in_words(plan.memory_bytes * kRoom), in_words(machine_.memory.value)));
     if (rung.place == Place::tiered && hot_bytes() <= 0)
       plan.lacks.push_back("no memory is left to hold a session in");
     if (is_resident(rung)) {
       if (!machine_.gpu)
         plan.lacks.push_back("needs a GPU, and there is none");
       else if (plan.device_bytes * kRoom > machine_.gpu->memory.value)
-        plan.lacks.push_back(fmt::format(
-            "needs {} of the GPU's memory, {} with the margin; {} are free",
-            in_words(plan.device_bytes), in_words(plan.device_bytes * kRoom),
-            in_words(machine_.gpu->memory.value)));
+        plan.lacks.push_back(
+            fmt::format("needs {} of the GPU's memory, {} with the margin; {} are free",
+                        in_words(plan.device_bytes), in_words(plan.device_bytes * kRoom),
+                        in_words(machine_.gpu->memory.value)));
     }
     if (plan.disk_bytes <= 0) return;
     double most = 0;
@@ -220,10 +217,10 @@ class RecordingPlanner {
       if (plan.folder.empty() && plan.disk_bytes * kRoom <= disk.free) plan.folder = disk.folder;
     }
     if (plan.folder.empty())
-      plan.lacks.push_back(fmt::format("needs {} of disk, {} with the margin; the largest has {} "
-                                       "free",
-                                       in_words(plan.disk_bytes), in_words(plan.disk_bytes * kRoom),
-                                       in_words(most)));
+      plan.lacks.push_back(fmt::format(
+          "needs {} of disk, {} with the margin; the largest has {} "
+          "free",
+          in_words(plan.disk_bytes), in_words(plan.disk_bytes * kRoom), in_words(most)));
   }
 
   const RecordingSizes& sizes_;
@@ -237,8 +234,7 @@ class RecordingPlanner {
 void choose(RecordingPlan& plan) {
   const RecordingRungPlan* best = nullptr;
   for (const RecordingRungPlan& rung : plan.rungs)
-    if (rung.fits() && rung.lost.empty() &&
-        (!best || rung.total_seconds < best->total_seconds))
+    if (rung.fits() && rung.lost.empty() && (!best || rung.total_seconds < best->total_seconds))
       best = &rung;
   if (!best) {
     plan.reason = "no rung fits";
@@ -252,12 +248,12 @@ void choose(RecordingPlan& plan) {
       best = &rung;
   }
   plan.pick = best->rung;
-  plan.reason = fmt::format("{} for {} epochs", format_seconds(best->total_seconds),
-                            plan.settings.epochs);
-  plan.reason += best->disk_bytes > 0
-                     ? fmt::format("; a store of {} in {}", in_words(best->disk_bytes),
-                                   best->folder.string())
-                     : "; nothing is written";
+  plan.reason =
+      fmt::format("{} for {} epochs", format_seconds(best->total_seconds), plan.settings.epochs);
+  plan.reason +=
+      best->disk_bytes > 0
+          ? fmt::format("; a store of {} in {}", in_words(best->disk_bytes), best->folder.string())
+          : "; nothing is written";
   if (best->rung.place == Place::tiered)
     plan.reason += "; the sessions drawn most a byte are held in memory, the others read as needed";
   else if (best->rung.place == Place::disk)
@@ -265,8 +261,8 @@ void choose(RecordingPlan& plan) {
                        ? "; what memory cannot cache is read again in every epoch"
                        : "; the system's file cache holds all of it";
   else if (best->rung.place == Place::ram)
-    plan.reason += fmt::format("; {} held in memory, once for all processes",
-                               in_words(best->memory_bytes));
+    plan.reason +=
+        fmt::format("; {} held in memory, once for all processes", in_words(best->memory_bytes));
   else
     plan.reason += "; the movie lies on the GPU, and nothing is moved";
   if (best->rung.expanded_at == Place::device)
@@ -289,23 +285,21 @@ void add_notes(const RecordingSizes& sizes, const std::vector<PlanDisk>& disks,
     }
   const RecordingRungPlan* lossy = nullptr;
   for (const RecordingRungPlan& rung : plan.rungs)
-    if (rung.fits() && !rung.lost.empty() &&
-        (!lossy || rung.total_seconds < lossy->total_seconds))
+    if (rung.fits() && !rung.lost.empty() && (!lossy || rung.total_seconds < lossy->total_seconds))
       lossy = &rung;
-  if (lossy && (!plan.pick || lossy->total_seconds * kAlike <
-                                  plan.of(name(*plan.pick)).total_seconds))
-    plan.notes.push_back(fmt::format("{} would take {}, but it loses precision ({}): it is never "
-                                     "picked unasked",
-                                     name(lossy->rung), format_seconds(lossy->total_seconds),
-                                     lossy->lost));
+  if (lossy &&
+      (!plan.pick || lossy->total_seconds * kAlike < plan.of(name(*plan.pick)).total_seconds))
+    plan.notes.push_back(
+        fmt::format("{} would take {}, but it loses precision ({}): it is never "
+                    "picked unasked",
+                    name(lossy->rung), format_seconds(lossy->total_seconds), lossy->lost));
 }
 
 }  // namespace
 
 FrameTransforms frame_transforms_from_names(const std::vector<std::string>& names) {
-  constexpr std::array<std::string_view, 9> kWindow = {"normalise", "cast",   "crop",
-                                                       "resize",    "unsqueeze", "scale",
-                                                       "symlog",    "split_relu", "none"};
+  constexpr std::array<std::string_view, 9> kWindow = {
+      "normalise", "cast", "crop", "resize", "unsqueeze", "scale", "symlog", "split_relu", "none"};
   constexpr std::array<std::string_view, 6> kWhole = {"difference", "smooth", "temporal_basis",
                                                       "maximum",    "whiten", "python"};
   FrameTransforms found = FrameTransforms::window;
@@ -328,7 +322,8 @@ const RecordingRungPlan& RecordingPlan::of(const std::string& wanted) const {
 RecordingPlan plan_recording(const RecordingSizes& sizes, const RecordingCosts& costs,
                              const Machine& machine, const std::vector<PlanDisk>& disks,
                              const RecordingPlanSettings& settings) {
-  if (!(settings.demand > 0)) throw Error("a model that takes {} windows a second", settings.demand);
+  if (!(settings.demand > 0))
+    throw Error("a model that takes {} windows a second", settings.demand);
   if (settings.batch == 0 || settings.ranks == 0 || settings.batch < settings.ranks)
     throw Error("a batch of {} windows cannot be planned for {} ranks; each has at least one",
                 settings.batch, settings.ranks);

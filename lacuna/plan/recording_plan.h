@@ -54,26 +54,26 @@ struct RecordingPlanSettings {
   int threads = 2;       // of each one's loader
   double prefetch_bytes = double(uint64_t(1) << 30);  // of batches made ahead, a rank
   FrameTransforms transforms = FrameTransforms::window;
-  DType cast = DType::f32;             // what the model computes with: f32 or bf16
+  DType cast = DType::f32;  // what the model computes with: f32 or bf16
   // Windows a second that a model takes, a rank: what a rung could give beyond that gains nothing.
   // A small convolutional core on a large GPU takes some 10,000.
   double demand = 20'000;
-  std::vector<double> shares = {};     // drawn a session; empty: by its length
+  std::vector<double> shares = {};  // drawn a session; empty: by its length
 };
 
 struct RecordingRungPlan {
   Rung rung;
-  double disk_bytes = 0;        // of a store to be written
-  double memory_bytes = 0;      // of this host: frames held, and batches of all ranks
-  double device_bytes = 0;      // of the GPU: frames and batches; 0 without one
-  double moved_bytes = 0;       // a batch of one rank: to where the model computes
-  double prepare_seconds = 0;   // once: writing the store
-  double start_seconds = 0;     // in every run: loading frames
-  double batch_seconds = 0;     // the loader's, warm
-  double cold_seconds = 0;      // a batch: what must be read from the disk
+  double disk_bytes = 0;       // of a store to be written
+  double memory_bytes = 0;     // of this host: frames held, and batches of all ranks
+  double device_bytes = 0;     // of the GPU: frames and batches; 0 without one
+  double moved_bytes = 0;      // a batch of one rank: to where the model computes
+  double prepare_seconds = 0;  // once: writing the store
+  double start_seconds = 0;    // in every run: loading frames
+  double batch_seconds = 0;    // the loader's, warm
+  double cold_seconds = 0;     // a batch: what must be read from the disk
   double epoch_seconds = 0, total_seconds = 0;
-  std::string lost;             // precision; empty: nothing
-  fs::path folder;              // where its store would lie: the first disk that has room
+  std::string lost;                // precision; empty: nothing
+  fs::path folder;                 // where its store would lie: the first disk that has room
   std::vector<std::string> lacks;  // what is missing, with the numbers; empty: it fits
 
   bool fits() const { return lacks.empty(); }

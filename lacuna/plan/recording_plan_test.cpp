@@ -30,8 +30,15 @@ struct Situation {
     machine.cores = {32, "given"};
     machine.memory_copy = {10 * kGB, "given"};
     machine.gpu = Gpu{"a GPU", {80 * kGB, "given"}, {25 * kGB, "given"}, {2000 * kGB, "given"}};
-    costs = {.copy = 16 * kGB, .read = 12 * kGB, .cast = 3 * kGB, .unpack = 8 * kGB,
-             .pack = 1 * kGB, .ratio = 4, .cold_read = 1 * kGB, .seconds = 0, .threads = 2};
+    costs = {.copy = 16 * kGB,
+             .read = 12 * kGB,
+             .cast = 3 * kGB,
+             .unpack = 8 * kGB,
+             .pack = 1 * kGB,
+             .ratio = 4,
+             .cold_read = 1 * kGB,
+             .seconds = 0,
+             .threads = 2};
     disks = {{"/small", 258 * kGB}, {"/big", 1400 * kGB}};
   }
   RecordingPlan plan() const { return plan_recording(sizes, costs, machine, disks, settings); }

@@ -1,0 +1,173 @@
+"""Stores of a recording's frames: prepared, killed, completed, read with numpy and zarr, damaged, verified, cleaned away."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from program import PROGRAM, fail, lacuna, succeed
+
+
+@pytest.fixture(scope="module")
+def movies(tmp_path_factory):
+    """Three sessions of 15 seconds."""
+    path = tmp_path_factory.mktemp("movies") / "rec"
+    succeed("generate", "recording", path, "--sessions", 3, "--minutes", 0.25, "--seed", 3)
+    return path
+
+
+def frames_of(recording):
+    """{"session/segment": u8 [T, Y, X]} by numpy."""
+    return {str(file.parent.relative_to(recording)): np.load(file) for file in sorted(recording.glob("*/*/stim.npy"))}
+
+
+def normalised(frames):
+    return (frames.astype(np.float32) - np.float32(127)) / np.float32(255)
+
+
+def bf16(values):
+    """Rounded to nearest even, as the upper half of an f32."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def test_floats_are_numpys(movies, tmp_path):
+    succeed("prepare", movies, "--rung", "disk:f32", "--out", tmp_path / "f32")
+    succeed("prepare", movies, "--rung", "disk:bf16", "--out", tmp_path / "bf16")
+    for place, frames in frames_of(movies).items():
+        assert np.array_equal(np.load(tmp_path / "f32" / place / "stim.npy"), normalised(frames))
+        assert np.array_equal(np.load(tmp_path / "bf16" / place / "stim.npy"), bf16(normalised(frames)))
+
+
+@pytest.mark.parametrize("compressor", ["lz4", "zstd"])
+def test_chunks_are_zarr(movies, tmp_path, compressor):
+    zarr = pytest.importorskip("zarr")
+    succeed("prepare", movies, "--rung", "disk:chunks", "--out", tmp_path / "chunks", "--compressor", compressor)
+    for place, frames in frames_of(movies).items():
+        assert np.array_equal(zarr.open(tmp_path / "chunks" / place / "stim.zarr", mode="r")[:], frames)
+
+
+def test_added_sessions_prepare_only_themselves(movies, tmp_path):
+    grown = tmp_path / "rec"
+    shutil.copytree(movies, grown)
+    store = tmp_path / "store"
+    assert "3 written" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
+    assert "all were there" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
+    done = lacuna("generate", "recording", grown, "--sessions", 1, "--minutes", 0.1, "--seed", 3, "--add",
+                  "--first-session", 3)
+    if done.returncode == 2:
+        pytest.skip("generate does not add sessions")
+    assert done.returncode == 0, done.stderr
+    assert "1 written" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
+    succeed("verify", store, "--recording", grown, "--all")
+
+
+def test_a_kill_costs_one_session(movies, tmp_path, seed):
+    chance = random.Random(seed)
+    command = [str(PROGRAM), "prepare", str(movies), "--rung", "disk:f32", "--out"]
+    start = time.monotonic()
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    took = time.monotonic() - start
+    for attempt in range(8):
+        process = subprocess.Popen([*command, str(tmp_path / "store")], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(chance.random() * took)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    succeed("prepare", movies, "--rung", "disk:f32", "--out", tmp_path / "store")
+    succeed("verify", tmp_path / "store", "--recording", movies, "--all")
+
+
+def test_stale_and_foreign_stores_are_refused(movies, tmp_path):
+    succeed("prepare", movies, "--rung", "disk:bf16", "--out", tmp_path / "bf16")
+    assert "choose another folder" in fail("prepare", movies, "--rung", "disk:f32", "--out", tmp_path / "bf16")
+    other = tmp_path / "other"
+    succeed("generate", "recording", other, "--sessions", 3, "--minutes", 0.25, "--seed", 4)
+    assert "--again" in fail("prepare", other, "--rung", "disk:bf16", "--out", tmp_path / "bf16")
+    assert "other frames" in fail("verify", tmp_path / "bf16", "--recording", other)
+    assert "disk:u8 reads the recording itself" in fail("prepare", movies, "--rung", "disk:u8", "--out",
+                                                        tmp_path / "u8", code=2)
+
+
+def test_a_flipped_byte_is_found(movies, tmp_path, seed):
+    chance = random.Random(seed)
+    for rung in ("disk:bf16", "disk:chunks"):
+        store = tmp_path / rung.replace(":", "-")
+        succeed("prepare", movies, "--rung", rung, "--out", store)
+        files = [path for path in sorted(store.rglob("*")) if path.is_file()]
+        for path in files:
+            data = bytearray(path.read_bytes())
+            place = chance.randrange(len(data))
+            data[place] ^= 1 << chance.randrange(8)
+            good = path.read_bytes()
+            path.write_bytes(data)
+            done = lacuna("verify", store, "--recording", movies)
+            assert done.returncode in (1, 2) and done.stderr.startswith("error: "), (path, place, done)
+            path.write_bytes(good)
+        succeed("verify", store, "--recording", movies)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_small_disk_is_seen_before_anything_is_written(movies, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f"mount -t tmpfs -o size=20m none {disk} && {PROGRAM} prepare {movies} --rung disk:f32 --out {disk}/store; " \
+             f"echo code $?; ls -A {disk}"
+    done = subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, text=True)
+    if "code" not in done.stdout:
+        pytest.skip("cannot mount here")
+    assert done.stdout.split() == ["code", "1"], done
+    assert "MB are free there" in done.stderr and "disk:u8 reads the recording itself" in done.stderr, done.stderr
+
+
+def test_clean_lists_and_removes_what_it_is_told(movies, tmp_path):
+    used, unused = tmp_path / "used", tmp_path / "unused"
+    for store in (used, unused):
+        succeed("prepare", movies, "--rung", "disk:bf16", "--out", store, "--sessions", "m1_000")
+    (tmp_path / "config.yaml").write_text(f"recording: {movies}\nrung: disk:bf16\nstore: used\n")
+    listed = succeed("clean", tmp_path)
+    assert str(unused) in listed and str(used) not in listed and "nothing was removed" in listed
+    assert used.exists() and unused.exists()
+    assert "refers to it" in fail("clean", tmp_path, "--remove", used)
+    assert "not a store" in fail("clean", tmp_path, "--remove", movies)
+    (unused / "notes.txt").write_text("mine")
+    fail("clean", tmp_path, "--remove", unused)
+    assert (unused / "notes.txt").exists()
+    (unused / "notes.txt").unlink()
+    succeed("clean", tmp_path, "--remove", unused)
+    assert not unused.exists() and used.exists()
+
+
+def test_plan_names_a_rung_and_its_reasons(movies):
+    plan = json.loads(succeed("plan", movies, "--memory", "504GB", "--disk", "/small=258GB", "--disk", "/big=1.4TB",
+                              "--json"))
+    rungs = {rung["rung"]: rung for rung in plan["rungs"]}
+    assert plan["pick"] in rungs and rungs[plan["pick"]]["fits"]
+    assert rungs["ram:bf16"]["lost"] and not rungs["ram:u8@worker"]["lost"]
+    assert plan["costs"]["compression_ratio"] > 1
+    whole = json.loads(succeed("plan", movies, "--transforms", "crop,whiten", "--json"))
+    assert not {rung["rung"]: rung for rung in whole["rungs"]}["disk:u8@device"]["fits"]
+    assert "no transform 'magic'" in fail("plan", movies, "--transforms", "magic", code=2)
+    text = succeed("plan", movies, "--memory", "20MB")
+    assert "with the margin; 20.0 MB are free" in text
+
+
+def test_ladder_measures_every_rung(movies, tmp_path):
+    out = tmp_path / "ladder.json"
+    succeed("bench", "ladder", movies, "--seconds", 0.02, "--batch", 32, "--json", out, "--out", tmp_path)
+    measured = json.loads(out.read_text())
+    names = [row["name"] for row in measured["rungs"]]
+    for rung in ("memcpy loop", "gather and cast", "ram:u8@device", "ram:bf16", "disk:u8@worker", "disk:f32",
+                 "disk:chunks@device", "ram:chunks@worker", "tiered@device"):
+        assert rung in names
+    assert all(row["exact"] for row in measured["rungs"])
+    by_name = {row["name"]: row for row in measured["rungs"]}
+    assert by_name["ram:u8@device"]["bytes_per_frame"] == 51 * 51
+    assert by_name["ram:f32"]["bytes_per_frame"] == 4 * 51 * 51
+    assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["ladder.json"]  # nothing is left behind

@@ -126,6 +126,34 @@ def test_a_small_disk_is_seen_before_anything_is_written(movies, tmp_path):
     assert "MB are free there" in done.stderr and "disk:u8 reads the recording itself" in done.stderr, done.stderr
 
 
+def make_cgroup(megabytes):
+    """A new control group with so much memory; None where none can be made."""
+    for folder, limit in (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
+        group = pathlib.Path(folder) / f"lacuna-test-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / limit).write_text(str(megabytes << 20))
+            return group
+        except OSError:
+            if group.exists():
+                group.rmdir()
+    return None
+
+
+def test_the_guard_sees_a_cgroup(movies, tmp_path):
+    group = make_cgroup(64)
+    if group is None:
+        pytest.skip("no control group can be made here")
+    try:
+        command = f"echo $$ > {group}/cgroup.procs && exec {PROGRAM} bench ladder {movies} --rungs ram:f32 " \
+                  f"--seconds 0.02 --batch 32 --out {tmp_path}"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 1, done  # 14 MB of frames are 56 MB as f32, 67 with the margin
+        assert "rung ram:f32 needs" in done.stderr and "are free; what fits: disk:u8" in done.stderr, done.stderr
+    finally:
+        group.rmdir()
+
+
 def test_clean_lists_and_removes_what_it_is_told(movies, tmp_path):
     used, unused = tmp_path / "used", tmp_path / "unused"
     for store in (used, unused):

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/torch/fused_pool.h"
 
 namespace lacuna {
 
@@ -13,6 +14,10 @@ Pool::Pool(int64_t width) {
 }
 
 at::Tensor Pool::forward(const at::Tensor& x, const at::Tensor& keep) {
+  if (can_fuse_pool(x))
+    return fused_pool(x, keep,
+                      {gate_hidden_->weight, gate_hidden_->bias, gate_->weight, gate_->bias,
+                       value_->weight, value_->bias});
   const auto removed = keep.logical_not();  // [N, B]
   const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto gate = gate_->forward(at::gelu(gate_hidden_->forward(x))).squeeze(-1).to(wide);

@@ -15,8 +15,8 @@ namespace {
 using namespace cuda;
 
 constexpr int kThreads = 128;
-constexpr int kChunk = 2048;  // places that a block counts
-constexpr int kEpsBlocks = 64;
+constexpr int kChunk = 2048;                        // places that a block counts
+constexpr int kEpsBlocks = 64, kClearBlocks = 128;  // a type
 
 template <class Real>
 using Wide = std::conditional_t<sizeof(Real) == 2, float, double>;
@@ -171,18 +171,24 @@ __device__ __forceinline__ void store_row(Real* p, const Wide<Real> (&sum)[VEC])
   pack.store(p);
 }
 
-// Adds up the groups of a block, in order; group 0 gets the sum. memory [groups - 1, columns].
+// Adds up the groups of a block, in an order that the width fixes; group 0 gets the sum: first those
+// of a warp, then the warps.
 template <class Real, int VEC>
 __device__ __forceinline__ void sum_groups(Wide<Real> (&sum)[VEC], const Group<Real, VEC>& me) {
-  __shared__ Wide<Real> part[kThreads * VEC];
-  __syncthreads();
+  __shared__ Wide<Real> part[kThreads / 32][32 * VEC];
+  for (int step = me.lanes; step < 32; step *= 2)
 #pragma unroll
-  for (int k = 0; k < VEC; ++k) part[int(threadIdx.x) * VEC + k] = sum[k];
+    for (int k = 0; k < VEC; ++k) sum[k] += __shfl_xor_sync(~0u, sum[k], step);
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  __syncthreads();
+  if (lane < me.lanes)
+#pragma unroll
+    for (int k = 0; k < VEC; ++k) part[warp][lane * VEC + k] = sum[k];
   __syncthreads();
   if (me.group > 0) return;
-  for (int g = 1; g < me.groups; ++g)
+  for (int w = 1; w < kThreads / 32; ++w)
 #pragma unroll
-    for (int k = 0; k < VEC; ++k) sum[k] += part[(g * me.lanes + int(threadIdx.x)) * VEC + k];
+    for (int k = 0; k < VEC; ++k) sum[k] += part[w][lane * VEC + k];
 }
 
 // Block (row, type): the sums of a row of the wild type, or of a listed one.
@@ -192,12 +198,8 @@ __global__ void __launch_bounds__(kThreads)
                      const Parameter<Real>* eps, Real* u) {
   const int t = int(blockIdx.y), used = cone.used[t];
   const Csr& csr = by_target.of[t];
-  for (int64_t i = blockIdx.x; i < cone.rows(); i += gridDim.x) {
+  for (int64_t i = blockIdx.x; i < used; i += gridDim.x) {
     Real* out = u + (int64_t(t) * cone.rows() + i) * width;
-    if (i >= used) {  // behind the listed rows
-      for (int c = int(threadIdx.x); c < width; c += kThreads) out[c] = round_to<Real>(0);
-      continue;
-    }
     const int listed = i < cone.nodes ? -1 : cone.row[t * cone.capacity + i - cone.nodes];
     const int n = listed < 0 ? int(i) : listed / cone.batch, b = listed % cone.batch;
     for (int first = 0; first < width; first += 32 * VEC) {
@@ -223,21 +225,21 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // ---- backward
-// Block (node, type): total [T, N, H], the gradients of all rows of a node.
+// Thread = VEC columns of (type, node): total [T, N, H], the gradients of all rows of a node.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kThreads)
     total_kernel(Cone cone, int width, const Real* grad_u, Wide<Real>* total) {
-  const int n = int(blockIdx.x), t = int(blockIdx.y);
-  const Real* rows = grad_u + int64_t(t) * cone.rows() * width;
+  const int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * VEC, row = i / width;
+  if (row >= int64_t(cone.types) * cone.nodes) return;
+  const int t = int(row / cone.nodes), n = int(row % cone.nodes), c = int(i % width);
+  const Real* rows = grad_u + int64_t(t) * cone.rows() * width + c;
   const int32_t* place = cone.places(t, n);
-  for (int c = int(threadIdx.x) * VEC; c < width; c += kThreads * VEC) {
-    Wide<Real> sum[VEC] = {};
-    add_row(sum, rows + int64_t(n) * width + c);
-    for (int b = 0; b < cone.batch; ++b)
-      if (place[b] > 0) add_row(sum, rows + int64_t(cone.nodes + place[b] - 1) * width + c);
+  Wide<Real> sum[VEC] = {};
+  add_row(sum, rows + int64_t(n) * width);
+  for (int b = 0; b < cone.batch; ++b)
+    if (place[b] > 0) add_row(sum, rows + int64_t(cone.nodes + place[b] - 1) * width);
 #pragma unroll
-    for (int k = 0; k < VEC; ++k) total[(int64_t(t) * cone.nodes + n) * width + c + k] = sum[k];
-  }
+  for (int k = 0; k < VEC; ++k) total[i + k] = sum[k];
 }
 
 // Block = a node of x: what its targets' rows pass back, and the self terms.
@@ -373,13 +375,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 // Rows behind the listed ones. Block (part, type).
-template <class Real>
+template <class Real, int VEC>
 __global__ void clear_kernel(Cone cone, int width, Real* rows) {
   const int64_t end = cone.rows() * width;
   Real* of_type = rows + blockIdx.y * end;
-  for (int64_t i = int64_t(cone.used[blockIdx.y]) * width + blockIdx.x * kThreads + threadIdx.x;
-       i < end; i += int64_t(gridDim.x) * kThreads)
-    of_type[i] = round_to<Real>(0);
+  const Wide<Real> nothing[VEC] = {};
+  for (int64_t i = int64_t(cone.used[blockIdx.y]) * width +
+                   (int64_t(blockIdx.x) * kThreads + threadIdx.x) * VEC;
+       i < end; i += int64_t(gridDim.x) * kThreads * VEC)
+    store_row(of_type + i, nothing);
 }
 
 // Calls body with the number of elements a lane takes: 16 bytes, or one where rows do not allow it.
@@ -439,6 +443,9 @@ void cone_aggregate_cuda(const CudaGraph& graph, const ConeShape& shape, const C
         <<<dim3(blocks, uint32_t(shape.types)), kThreads, 0, stream_of(launch)>>>(
             csr_table(graph, false), graph.plan->index_bytes() == 4, Cone(shape, lists), int(width),
             x, eps, u);
+    clear_kernel<Real, vec.value>
+        <<<dim3(kClearBlocks, uint32_t(shape.types)), kThreads, 0, stream_of(launch)>>>(
+            Cone(shape, lists), int(width), u);
   });
   check_launch("cone_aggregate");
 }
@@ -456,8 +463,10 @@ void cone_aggregate_backward_cuda(const CudaGraph& graph, const ConeShape& shape
       aligned(uint64_t(shape.types * shape.nodes * width) * sizeof(double)));
   const auto nodes = uint32_t(shape.nodes), types = uint32_t(shape.types);
   with_vector<Real>(width, {grad_u, grad_x}, [&](auto vec) {
+    const int64_t elements = shape.types * shape.nodes * width;
     total_kernel<Real, vec.value>
-        <<<dim3(nodes, types), kThreads, 0, stream>>>(cone, int(width), grad_u, total);
+        <<<uint32_t(divide_up(elements, kThreads * vec.value)), kThreads, 0, stream>>>(
+            cone, int(width), grad_u, total);
     if (grad_x)
       grad_kernel<Real, vec.value>
           <<<nodes, kThreads, 0, stream>>>(csr_table(graph, true), graph.plan->index_bytes() == 4,
@@ -490,9 +499,10 @@ void cone_sum_backward_cuda(const ConeShape& shape, const ConeLists& lists, int6
   with_vector<Real>(width, {grad_out, grad_y}, [&](auto vec) {
     cone_sum_backward_kernel<Real, vec.value>
         <<<uint32_t(shape.nodes), kThreads, 0, stream>>>(cone, int(width), share, grad_out, grad_y);
+    clear_kernel<Real, vec.value>
+        <<<dim3(kClearBlocks, uint32_t(shape.types)), kThreads, 0, stream>>>(cone, int(width),
+                                                                             grad_y);
   });
-  clear_kernel<Real>
-      <<<dim3(64, uint32_t(shape.types)), kThreads, 0, stream>>>(cone, int(width), grad_y);
   check_launch("cone_sum backward");
 }
 

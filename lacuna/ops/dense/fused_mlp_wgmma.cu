@@ -7,7 +7,7 @@
 // warpgroups wait for their own tiles of one round earlier to be used up.
 #include "lacuna/ops/cuda/cuda_device.cuh"
 #include "lacuna/ops/dense/fused_mlp_wgmma.cuh"
-#include "lacuna/ops/dense/norm_gelu_cuda.h"
+#include "lacuna/ops/dense/fused_work.cuh"
 #include "lacuna/ops/dense/wgmma_parts.cuh"
 
 namespace lacuna::wgmma {
@@ -78,15 +78,7 @@ __device__ __forceinline__ void run_forward(float (&d)[32], uint32_t (&a)[16], c
     }
     if (l == 1) between();
   }
-  const TwoRows scale = centre_rows(d, kNormEps);
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float2 w = packed.norm_weight(j), b = packed.norm_bias(j);
-    d[4 * j] = gelu(fmaf(d[4 * j] * scale.upper, w.x, b.x));
-    d[4 * j + 1] = gelu(fmaf(d[4 * j + 1] * scale.upper, w.y, b.y));
-    d[4 * j + 2] = gelu(fmaf(d[4 * j + 2] * scale.lower, w.x, b.x));
-    d[4 * j + 3] = gelu(fmaf(d[4 * j + 3] * scale.lower, w.y, b.y));
-  }
+  norm_gelu_rows(d, packed);
 }
 
 struct Place {  // of a thread
@@ -176,42 +168,8 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
   }
 }
 
-// ---- work without a merge, and of the backward pass: tiles of all graphs in one row, graph after
-// graph; a block owns a run of them. A piece is what a block has of one graph.
-struct Work {
-  int graphs, rows;
-  const int32_t* used;  // [G] or null
-
-  __device__ int rows_of(int g) const { return used ? min(used[g], rows) : rows; }
-  __device__ int tiles_of(int g) const { return (rows_of(g) + kTileRows - 1) / kTileRows; }
-  __device__ int64_t tiles() const {
-    if (!used) return int64_t(tiles_of(0)) * graphs;
-    int64_t sum = 0;
-    for (int g = 0; g < graphs; ++g) sum += tiles_of(g);
-    return sum;
-  }
-  __device__ int64_t begin_of(int64_t block, int64_t blocks) const {
-    return tiles() * block / blocks;
-  }
-};
-struct Piece {
-  int graph = -1, tile = 0, count = 0;  // tiles `tile` .. `tile + count - 1` of the graph
-  int64_t next;                         // where the following piece starts
-  int64_t graph_begin = 0;              // of the following graph
-
-  __device__ explicit Piece(int64_t begin) : next(begin) {}
-  // Goes on to the next piece before `end`; false: none.
-  __device__ bool advance(const Work& work, int64_t end) {
-    if (next >= end) return false;
-    while (graph < 0 || next >= graph_begin) graph_begin += work.tiles_of(++graph);
-    const int64_t stop = min(end, graph_begin);
-    count = int(stop - next);
-    tile = int(next - (graph_begin - work.tiles_of(graph)));
-    next = stop;
-    return true;
-  }
-};
-
+// ---- forward without a merge: pieces of fused_work.cuh
+using Work = TileWork<kTileRows>;
 constexpr int kSeparateShared = int(kPackedBytes) + 16;
 
 __global__ void __launch_bounds__(kForwardThreads, 1)
@@ -261,7 +219,7 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
 // Shared memory of a row warpgroup: tiles A0 .. A3 and Z1 .. Z4; Zl holds the slope of gelu at z_l
 // first and dz_l later. A tile's handshake: full(w, l) when dz_l and a_(l-1) are written, for
 // l = 4, 3, 2, 1; empty(w) when all four have been used.
-// At the end of a piece its sums go to a slot of the workspace; sum_kernel adds the slots of a graph
+// At the end of a piece its sums go to a slot of the workspace; sum_slots() adds the slots of a graph
 // in order.
 constexpr int kRowGroups = 3, kBackwardThreads = (kRowGroups + 1) * kWarpgroup;
 constexpr int kTilesAGroup = 2 * kMlpLinears;
@@ -273,18 +231,23 @@ static_assert(kBarriersAt + 8 * (1 + kRowGroups * (1 + kMlpLinears)) <= kPackedB
               "the barriers of the backward pass no longer fit behind the packed parameters");
 static_assert(kBackwardShared <= 227 * 1024, "take fewer row warpgroups");
 
-// A slot: dW [4, out, in], db [4, out], then of each row warp the gradients of the norm's weight and
-// bias [12, 2, 64]; columns as in the tiles.
-constexpr int kSlotWeights = kMlpLinears * kWidth * kWidth;
-constexpr int kSlotBiases = kMlpLinears * kWidth;
-constexpr int kRowWarps = kRowGroups * 4;
-constexpr int kSlotFloats = kSlotWeights + kSlotBiases + kRowWarps * 2 * kWidth;
-
-// Two columns in, one out: sums over a pair of lanes while halving the columns that a lane holds.
-__device__ __forceinline__ float fold(float v0, float v1, int lane, int bit) {
-  const bool takes_second = lane & bit;
-  return (takes_second ? v1 : v0) + __shfl_xor_sync(~0u, takes_second ? v0 : v1, bit);
-}
+// A slot's dW is [4, out, in], and columns are as in the tiles.
+struct Slot : MlpSlot<kWidth, kRowGroups * 4> {
+  static __device__ float* place(const FusedMlpParameters<float>& to, size_t g, int i) {
+    if (i < kBiasesAt) {
+      const int l = i >> 12, k = (i >> 6) & 63, n = i & 63;
+      const int output = l == kMlpLinears - 1 ? memory_column(k) : k;
+      const int input = l == 0 ? memory_column(n) : n;
+      return to.weight[l] + (g * kWidth + size_t(input)) * kWidth + output;
+    }
+    const int k = i % kWidth;
+    if (i < kNormsAt) {
+      const int l = (i - kBiasesAt) / kWidth;
+      return to.bias[l] + g * kWidth + (l == kMlpLinears - 1 ? memory_column(k) : k);
+    }
+    return (i < kNormsAt + kWidth ? to.norm_weight : to.norm_bias) + g * kWidth + memory_column(k);
+  }
+};
 
 // The gradient warpgroup's part of a piece: `count` tiles, one of each row warpgroup in turn.
 __device__ __forceinline__ void sum_tiles(uint32_t base, int count, uint32_t& parity,
@@ -326,7 +289,7 @@ __device__ __forceinline__ void sum_tiles(uint32_t base, int count, uint32_t& pa
       for (int j = 0; j < 8; ++j)
         *reinterpret_cast<float2*>(out + 8 * j + 2 * me.t) =
             make_float2(weight[l][4 * j + 2 * below], weight[l][4 * j + 2 * below + 1]);
-      if (me.t == l / 2) slot[kSlotWeights + l * kWidth + row] = bias[2 * below + (l & 1)];
+      if (me.t == l / 2) slot[Slot::kBiasesAt + l * kWidth + row] = bias[2 * below + (l & 1)];
     }
   }
 }
@@ -337,7 +300,6 @@ struct RowTile {
   uint32_t tiles, empty;
   Packed packed;
   const Place& me;
-  float share;
 
   __device__ uint32_t full(int l) const { return empty + l * 8; }
   __device__ void hand_over(int l) const {
@@ -369,57 +331,6 @@ struct RowTile {
         }
         store_half(tiles + l * kTileBytes, me.lane, half, a + 8 * half);
         store_half(tiles + (3 + l) * kTileBytes, me.lane, half, slopes);
-      }
-    }
-  }
-
-  // d: z_4 -> a: dz_4. Adds to the norm's gradients of the two columns that this lane ends up with.
-  __device__ __forceinline__ void norm_back(float (&d)[32], const uint32_t (&dy)[16],
-                                            uint32_t (&a)[16], float (&grad_weight)[2],
-                                            float (&grad_bias)[2]) const {
-    const TwoRows scale = centre_rows(d, kNormEps);
-    float h[32], of_bias[4], of_weight[4];
-    float sum[2] = {}, product[2] = {};  // of the upper and the lower row
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 w = packed.norm_weight(j), b = packed.norm_bias(j);
-      float db[2], dw[2];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int column = e & 1, row = e >> 1;
-        const float weight = column ? w.y : w.x, bias = column ? b.y : b.x;
-        const float x = d[4 * j + e] * (row ? scale.lower : scale.upper);
-        const uint32_t pair = dy[2 * j + row];
-        const float grad = gelu_with_slope(fmaf(x, weight, bias)).slope *
-                           ((column ? high_of(pair) : low_of(pair)) * share);
-        db[column] = row ? db[column] + grad : grad;
-        dw[column] = row ? fmaf(grad, x, dw[column]) : grad * x;
-        d[4 * j + e] = x;
-        h[4 * j + e] = grad * weight;
-        sum[row] += h[4 * j + e];
-        product[row] = fmaf(h[4 * j + e], x, product[row]);
-      }
-      of_bias[j & 3] = fold(db[0], db[1], me.lane, 4);
-      of_weight[j & 3] = fold(dw[0], dw[1], me.lane, 4);
-      if (j & 1) {
-        of_bias[j & 2] = fold(of_bias[j & 2], of_bias[j & 3], me.lane, 8);
-        of_weight[j & 2] = fold(of_weight[j & 2], of_weight[j & 3], me.lane, 8);
-      }
-      if ((j & 3) == 3) {
-        grad_bias[j >> 2] += fold(of_bias[0], of_bias[2], me.lane, 16);
-        grad_weight[j >> 2] += fold(of_weight[0], of_weight[2], me.lane, 16);
-      }
-    }
-    constexpr float kShare = 1.0f / kWidth;
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const float mean = quad_sum(sum[row]) * kShare, slope = quad_sum(product[row]) * kShare;
-      const float s = row ? scale.lower : scale.upper;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const int i = 4 * j + 2 * row;
-        a[2 * j + row] = bf16_pair(s * (h[i] - fmaf(d[i], slope, mean)),
-                                   s * (h[i + 1] - fmaf(d[i + 1], slope, mean)));
       }
     }
   }
@@ -477,7 +388,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
   const auto end_piece = [] { asm volatile("bar.sync 1, 512;" ::: "memory"); };
   static_assert(kBackwardThreads == 512, "end_piece waits for 512 threads");
   // A piece starts at a block's or a graph's first tile, so block + graph names it.
-  const auto slot = [&] { return slots + size_t(blockIdx.x + piece.graph) * kSlotFloats; };
+  const auto slot = [&] { return slots + size_t(blockIdx.x + piece.graph) * Slot::kFloats; };
   // Each role is one branch, as setmaxnreg wants; both go through the same pieces. 168 + 3 x 112 is
   // what the launch has, 4 x 128.
   if (me.warpgroup == kRowGroups) {
@@ -492,7 +403,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 112;");
     const int w = me.warpgroup;
     const RowTile tile = {base + kTilesAt + w * kTilesAGroup * kTileBytes + me.warp * 16 * 128,
-                          barriers + 8 + w * 5 * 8, Packed(base, me.t), me, share};
+                          barriers + 8 + w * 5 * 8, Packed(base, me.t), me};
     int round = 0;  // tiles this warpgroup has done
     for (int count = 0; piece.advance(work, end); ++count) {
       fetch(count);
@@ -500,7 +411,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
       const size_t offset = size_t(piece.graph) * work.rows * kWidth;
       const BFloat16* from = u + offset + 8 * me.t;
       const BFloat16* grad = grad_y + piece.graph * grad_step + 8 * me.t;
-      float grad_weight[2] = {}, grad_bias[2] = {};
+      NormSums<kWidth> norm;
       uint32_t next[16];
       const auto load = [&](uint32_t(&a)[16], const BFloat16* p, int row) {
         load_rows(a, p + size_t(min(row, rows - 1)) * kWidth,
@@ -520,83 +431,17 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
           for (int k = 0; k < 16; ++k)
             if ((k & 1) || row >= rows) dy[k] = 0;
         tile.forward(d, a, round);
-        tile.norm_back(d, dy, a, grad_weight, grad_bias);
+        norm_back(d, dy, a, tile.packed, share, me.lane, norm);
         store_tile(tile.tiles + 7 * kTileBytes, me.lane, a);
         tile.hand_over(4);
         load(next, from, row + kRowGroups * kTileRows);
         tile.linears_back(d, a);
         store_rows(d, grad_u + offset, row, rows, me.t);
       }
-      float* out = slot() + kSlotWeights + kSlotBiases + (w * 4 + me.warp) * 2 * kWidth;
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const int column = 8 * (((me.lane >> 3) & 3) + 4 * k) + 2 * me.t + ((me.lane >> 2) & 1);
-        out[column] = grad_weight[k];
-        out[kWidth + column] = grad_bias[k];
-      }
+      norm.store(slot() + Slot::kNormsAt + (w * 4 + me.warp) * 2 * kWidth, me.lane);
       end_piece();
     }
   }
-}
-
-// Adds the slots of each graph in order. Grid: (G, parts of a slot).
-__global__ void sum_kernel(const float* __restrict__ slots, Work work, int blocks,
-                           FusedMlpParameters<float> to) {
-  const int g = int(blockIdx.x);
-  int64_t begin = 0;
-  for (int k = 0; k < g; ++k) begin += work.tiles_of(k);
-  const int64_t end = begin + work.tiles_of(g);
-  // The blocks that own tiles of this graph.
-  int first = 0, last = -1;
-  if (end > begin) {
-    while (work.begin_of(first + 1, blocks) <= begin) ++first;
-    last = first;
-    while (last + 1 < blocks && work.begin_of(last + 1, blocks) < end) ++last;
-  }
-  const int i = int(blockIdx.y * blockDim.x + threadIdx.x);
-  constexpr int kOutputs = kSlotWeights + kSlotBiases + 2 * kWidth;
-  if (i >= kOutputs) return;
-  float total = 0;
-  for (int b = first; b <= last; ++b) {
-    if (work.begin_of(b, blocks) == work.begin_of(b + 1, blocks)) continue;  // it has no tiles
-    const float* slot = slots + size_t(b + g) * kSlotFloats;
-    if (i < kSlotWeights + kSlotBiases) {
-      total += slot[i];
-    } else {
-      for (int w = 0; w < kRowWarps; ++w) total += slot[i + w * 2 * kWidth];
-    }
-  }
-  if (i < kSlotWeights) {
-    const int l = i >> 12, k = (i >> 6) & 63, n = i & 63;
-    const int output = l == kMlpLinears - 1 ? memory_column(k) : k;
-    const int input = l == 0 ? memory_column(n) : n;
-    to.weight[l][(size_t(g) * kWidth + input) * kWidth + output] = total;
-  } else if (i < kSlotWeights + kSlotBiases) {
-    const int l = (i - kSlotWeights) / kWidth, k = (i - kSlotWeights) % kWidth;
-    const int output = l == kMlpLinears - 1 ? memory_column(k) : k;
-    to.bias[l][g * kWidth + output] = total;
-  } else {
-    const int k = i - kSlotWeights - kSlotBiases, column = memory_column(k % kWidth);
-    (k < kWidth ? to.norm_weight : to.norm_bias)[g * kWidth + column] = total;
-  }
-}
-
-int multiprocessors() {
-  int device = 0, count = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-        "the number of multiprocessors");
-  return count;
-}
-
-template <class Kernel>
-void allow_shared(Kernel* kernel, int bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory of fused_mlp");
-}
-
-Work work_of(const FusedMlpShape& shape) {
-  return {int(shape.graphs), int(shape.rows), shape.used};
 }
 
 }  // namespace
@@ -620,13 +465,13 @@ void forward(const FusedMlpShape& shape, const void* packed_, const BFloat16* u,
   } else {
     allow_shared(separate_kernel, kSeparateShared);
     separate_kernel<<<blocks, kForwardThreads, kSeparateShared, stream>>>(packed, u, y,
-                                                                          work_of(shape));
+                                                                          Work::of(shape));
   }
   check_launch("fused_mlp");
 }
 
 uint64_t backward_workspace(const FusedMlpShape& shape) {
-  return uint64_t(multiprocessors() + shape.graphs) * kSlotFloats * sizeof(float);
+  return uint64_t(multiprocessors() + shape.graphs) * Slot::kFloats * sizeof(float);
 }
 
 void backward(const FusedMlpShape& shape, const void* packed, const BFloat16* u,
@@ -634,15 +479,13 @@ void backward(const FusedMlpShape& shape, const void* packed, const BFloat16* u,
               void* workspace, CudaStream stream_) {
   const auto stream = static_cast<cudaStream_t>(stream_);
   const int blocks = multiprocessors();
-  const Work work = work_of(shape);
+  const auto work = Work::of(shape);
   auto* slots = static_cast<float*>(workspace);
   const size_t grad_step = shape.merged ? 0 : size_t(shape.rows) * kWidth;
   allow_shared(backward_kernel, kBackwardShared);
   backward_kernel<<<uint32_t(blocks), kBackwardThreads, kBackwardShared, stream>>>(
       static_cast<const uint8_t*>(packed), u, grad_y, grad_step, shape.share, grad_u, slots, work);
-  constexpr int kSumThreads = 256, kOutputs = kSlotWeights + kSlotBiases + 2 * kWidth;
-  sum_kernel<<<dim3(uint32_t(shape.graphs), (kOutputs + kSumThreads - 1) / kSumThreads),
-               kSumThreads, 0, stream>>>(slots, work, blocks, gradients);
+  sum_slots<Slot>(slots, work, blocks, int(shape.graphs), gradients, stream);
   check_launch("fused_mlp_backward");
 }
 

@@ -1,10 +1,13 @@
-// What the fused kernels of this folder share: bf16 pairs, GELU, barriers in shared memory, bulk
-// copies.
+// What the fused kernels of this folder share: bf16 pairs, GELU, rows in registers and the layer
+// norm over them, and of Hopper barriers in shared memory and bulk copies.
 #pragma once
 
 #include <cuda_bf16.h>
 
 #include <cstdint>
+
+#include "lacuna/core/dtype.h"
+#include "lacuna/ops/dense/norm_gelu_cuda.h"
 
 namespace lacuna::cuda {
 
@@ -91,6 +94,167 @@ __device__ __forceinline__ ValueAndSlope gelu_with_slope(float x) {
   const float below =
       0.5f + __uint_as_float(__float_as_uint(half) ^ (__float_as_uint(x) & 0x80000000u));
   return {x * below, fmaf(x * 0.3989422804f, e, below)};
+}
+
+// ---- rows in registers
+// A warp holds 16 rows. Lane with q = lane / 4 and t = lane % 4 has of rows q and q + 8, as sums, in
+// d[4 j + e] column 8 j + 2 t + (e & 1) of row q (e < 2) or q + 8: the tensor cores' accumulator.
+// As the operand of the next product, pairs of them are a[2 j] (row q) and a[2 j + 1] (row q + 8).
+// For a width H these are H / 2 sums and H / 4 pairs.
+//
+// A lane's columns are pairs all over the row. In memory they are runs of 8: rows move as 16-byte
+// pieces between memory and registers, and the weights that meet them are permuted instead when they
+// are packed (a product does not care in which order its inner index runs).
+__host__ __device__ constexpr int memory_column(int n) {
+  return 32 * (n >> 5) + 8 * ((n >> 1) & 3) + 2 * ((n >> 3) & 3) + (n & 1);
+}
+
+// p0, p1: this lane's place (column 8 t) in rows q, q + 8.
+template <int kPairs>
+__device__ __forceinline__ void load_rows(uint32_t (&a)[kPairs], const BFloat16* p0,
+                                          const BFloat16* p1) {
+#pragma unroll
+  for (int i = 0; i < kPairs; i += 8) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(p0 + 4 * i));
+    const uint4 w = __ldg(reinterpret_cast<const uint4*>(p1 + 4 * i));
+    a[i] = v.x, a[i + 2] = v.y, a[i + 4] = v.z, a[i + 6] = v.w;
+    a[i + 1] = w.x, a[i + 3] = w.y, a[i + 5] = w.z, a[i + 7] = w.w;
+  }
+}
+template <int kSums>
+__device__ __forceinline__ void store_rows(const float (&d)[kSums], BFloat16* p, int row, int rows,
+                                           int t) {
+  constexpr int kWidth = 2 * kSums;
+#pragma unroll
+  for (int below = 0; below < 2; ++below)
+#pragma unroll
+    for (int i = 0; i < kSums; i += 16)
+      if (row + 8 * below < rows) {
+        const float* c = d + i + 2 * below;
+        *reinterpret_cast<uint4*>(p + size_t(row + 8 * below) * kWidth + 2 * i + 8 * t) =
+            make_uint4(bf16_pair(c[0], c[1]), bf16_pair(c[4], c[5]), bf16_pair(c[8], c[9]),
+                       bf16_pair(c[12], c[13]));
+      }
+}
+
+// ---- layer norm of the two rows that a quad of lanes holds
+struct TwoRows {
+  float upper, lower;
+};
+// Leaves d centred; -> 1 / std
+template <int kSums>
+__device__ __forceinline__ TwoRows centre_rows(float (&d)[kSums], float eps) {
+  constexpr float kShare = 0.5f / kSums;
+  float sum0 = 0, sum1 = 0;
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4) {
+    sum0 += d[i] + d[i + 1];
+    sum1 += d[i + 2] + d[i + 3];
+  }
+  const float mean0 = quad_sum(sum0) * kShare, mean1 = quad_sum(sum1) * kShare;
+  float square0 = 0, square1 = 0;
+#pragma unroll
+  for (int i = 0; i < kSums; i += 4)
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float& upper = d[i + e];
+      float& lower = d[i + 2 + e];
+      upper -= mean0;
+      lower -= mean1;
+      square0 = fmaf(upper, upper, square0);
+      square1 = fmaf(lower, lower, square1);
+    }
+  return {rsqrtf(quad_sum(square0) * kShare + eps), rsqrtf(quad_sum(square1) * kShare + eps)};
+}
+
+// d: the last Linear -> y in f32. packed.norm_weight(j), .norm_bias(j): of columns 8 j + 2 t and the
+// next.
+template <int kSums, class Packed>
+__device__ __forceinline__ void norm_gelu_rows(float (&d)[kSums], const Packed& packed) {
+  const TwoRows scale = centre_rows(d, kNormEps);
+#pragma unroll
+  for (int j = 0; j < kSums / 4; ++j) {
+    const float2 w = packed.norm_weight(j), b = packed.norm_bias(j);
+    d[4 * j] = gelu(fmaf(d[4 * j] * scale.upper, w.x, b.x));
+    d[4 * j + 1] = gelu(fmaf(d[4 * j + 1] * scale.upper, w.y, b.y));
+    d[4 * j + 2] = gelu(fmaf(d[4 * j + 2] * scale.lower, w.x, b.x));
+    d[4 * j + 3] = gelu(fmaf(d[4 * j + 3] * scale.lower, w.y, b.y));
+  }
+}
+
+// Two columns in, one out: sums over a pair of lanes while halving the columns that a lane holds.
+__device__ __forceinline__ float fold(float v0, float v1, int lane, int bit) {
+  const bool takes_second = lane & bit;
+  return (takes_second ? v1 : v0) + __shfl_xor_sync(~0u, takes_second ? v0 : v1, bit);
+}
+// Gradients of the norm's parameters: one column of every 32 for each lane.
+template <int kWidth>
+struct NormSums {
+  float weight[kWidth / 32] = {}, bias[kWidth / 32] = {};
+
+  __device__ static int column(int k, int lane) {
+    return 8 * (((lane >> 3) & 3) + 4 * k) + 2 * (lane & 3) + ((lane >> 2) & 1);
+  }
+  __device__ void store(float* to, int lane) const {  // weight [H], bias [H]
+#pragma unroll
+    for (int k = 0; k < kWidth / 32; ++k) {
+      to[column(k, lane)] = weight[k];
+      to[kWidth + column(k, lane)] = bias[k];
+    }
+  }
+};
+
+// The way back through GELU and norm. d: the last Linear; dy: gradients of y, to be multiplied by
+// share -> a: gradients of d. Adds to the norm's own.
+template <int kSums, class Packed>
+__device__ __forceinline__ void norm_back(float (&d)[kSums], const uint32_t (&dy)[kSums / 2],
+                                          uint32_t (&a)[kSums / 2], const Packed& packed,
+                                          float share, int lane, NormSums<2 * kSums>& sums) {
+  const TwoRows scale = centre_rows(d, kNormEps);
+  float h[kSums], of_bias[4], of_weight[4];
+  float sum[2] = {}, product[2] = {};  // of the upper and the lower row
+#pragma unroll
+  for (int j = 0; j < kSums / 4; ++j) {
+    const float2 w = packed.norm_weight(j), b = packed.norm_bias(j);
+    float db[2], dw[2];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int column = e & 1, row = e >> 1;
+      const float weight = column ? w.y : w.x, bias = column ? b.y : b.x;
+      const float x = d[4 * j + e] * (row ? scale.lower : scale.upper);
+      const uint32_t pair = dy[2 * j + row];
+      const float grad = gelu_with_slope(fmaf(x, weight, bias)).slope *
+                         ((column ? high_of(pair) : low_of(pair)) * share);
+      db[column] = row ? db[column] + grad : grad;
+      dw[column] = row ? fmaf(grad, x, dw[column]) : grad * x;
+      d[4 * j + e] = x;
+      h[4 * j + e] = grad * weight;
+      sum[row] += h[4 * j + e];
+      product[row] = fmaf(h[4 * j + e], x, product[row]);
+    }
+    of_bias[j & 3] = fold(db[0], db[1], lane, 4);
+    of_weight[j & 3] = fold(dw[0], dw[1], lane, 4);
+    if (j & 1) {
+      of_bias[j & 2] = fold(of_bias[j & 2], of_bias[j & 3], lane, 8);
+      of_weight[j & 2] = fold(of_weight[j & 2], of_weight[j & 3], lane, 8);
+    }
+    if ((j & 3) == 3) {
+      sums.bias[j >> 2] += fold(of_bias[0], of_bias[2], lane, 16);
+      sums.weight[j >> 2] += fold(of_weight[0], of_weight[2], lane, 16);
+    }
+  }
+  constexpr float kShare = 0.5f / kSums;
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float mean = quad_sum(sum[row]) * kShare, slope = quad_sum(product[row]) * kShare;
+    const float s = row ? scale.lower : scale.upper;
+#pragma unroll
+    for (int j = 0; j < kSums / 4; ++j) {
+      const int i = 4 * j + 2 * row;
+      a[2 * j + row] = bf16_pair(s * (h[i] - fmaf(d[i], slope, mean)),
+                                 s * (h[i + 1] - fmaf(d[i + 1], slope, mean)));
+    }
+  }
 }
 
 // ---- barriers in shared memory, and copies that arrive at them

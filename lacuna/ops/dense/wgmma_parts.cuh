@@ -3,10 +3,7 @@
 // A tile of bf16 in shared memory is 64 rows of 128 bytes; the 16-byte piece c of row r lies at
 // piece c ^ (r & 7), the hardware's 128-byte swizzle, so that no two rows meet in a bank. The same
 // tile serves as W (rows are columns of the result) and as its transpose.
-//
-// An accumulator: lane with q = lane / 4 and t = lane % 4 of a warp holds rows q and q + 8 of the
-// warp's 16, in d[4 j + e] column 8 j + 2 t + (e & 1) of row q (e < 2) or q + 8. As the register
-// operand of the next product, pairs of them are a[2 j] (row q) and a[2 j + 1] (row q + 8).
+// Accumulators and register operands: fused_parts.cuh.
 #pragma once
 
 #include "lacuna/core/dtype.h"
@@ -20,13 +17,6 @@ inline constexpr int kWidth = 64;     // H
 inline constexpr int kTileRows = 64;  // of a warpgroup
 inline constexpr int kTileBytes = 64 * 64 * 2;
 inline constexpr int kWarpgroup = 128;  // threads
-
-// A lane's columns are pairs all over the row. In memory they are two runs of 8: rows move as
-// 16-byte pieces between memory and registers, and the weights that meet them are permuted instead
-// when they are packed (a product does not care in which order its inner index runs).
-__host__ __device__ constexpr int memory_column(int n) {
-  return 32 * (n >> 5) + 8 * ((n >> 1) & 3) + 2 * ((n >> 3) & 3) + (n & 1);
-}
 
 // The low word of a tile's descriptor holds its address. Made once, and moved by adding bytes / 16:
 // the compiler would otherwise build it anew, in six instructions, for every product.
@@ -105,31 +95,6 @@ __device__ __forceinline__ void start_linear_back(float (&d)[32], const uint32_t
   products_commit();
 }
 
-// ---- rows in memory <-> register operands. p0, p1: this lane's place (column 8 t) in rows q, q + 8
-__device__ __forceinline__ void load_rows(uint32_t (&a)[16], const BFloat16* p0,
-                                          const BFloat16* p1) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint4 v = __ldg(reinterpret_cast<const uint4*>(p0 + 32 * half));
-    const uint4 w = __ldg(reinterpret_cast<const uint4*>(p1 + 32 * half));
-    a[8 * half] = v.x, a[8 * half + 2] = v.y, a[8 * half + 4] = v.z, a[8 * half + 6] = v.w;
-    a[8 * half + 1] = w.x, a[8 * half + 3] = w.y, a[8 * half + 5] = w.z, a[8 * half + 7] = w.w;
-  }
-}
-__device__ __forceinline__ void store_rows(const float (&d)[32], BFloat16* p, int row, int rows,
-                                           int t) {
-#pragma unroll
-  for (int below = 0; below < 2; ++below)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      if (row + 8 * below < rows) {
-        const float* c = d + 16 * half + 2 * below;
-        *reinterpret_cast<uint4*>(p + size_t(row + 8 * below) * kWidth + 32 * half + 8 * t) =
-            make_uint4(bf16_pair(c[0], c[1]), bf16_pair(c[4], c[5]), bf16_pair(c[8], c[9]),
-                       bf16_pair(c[12], c[13]));
-      }
-}
-
 // ---- tiles in shared memory <-> register operands; address: of this warp's 16 rows. 32 of the 64
 // columns at a time.
 __device__ __forceinline__ uint32_t piece_address(uint32_t address, int lane, int half, int k) {
@@ -156,34 +121,6 @@ __device__ __forceinline__ void load_half(uint32_t address, int lane, int half, 
 __device__ __forceinline__ void store_tile(uint32_t address, int lane, const uint32_t (&a)[16]) {
   store_half(address, lane, 0, a);
   store_half(address, lane, 1, a + 8);
-}
-
-// ---- layer norm of the two rows that a quad of lanes holds: leaves d centred
-struct TwoRows {
-  float upper, lower;
-};
-__device__ __forceinline__ TwoRows centre_rows(float (&d)[32], float eps) {  // -> 1 / std
-  constexpr float kShare = 1.0f / kWidth;
-  float sum0 = 0, sum1 = 0;
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    sum0 += d[4 * j] + d[4 * j + 1];
-    sum1 += d[4 * j + 2] + d[4 * j + 3];
-  }
-  const float mean0 = quad_sum(sum0) * kShare, mean1 = quad_sum(sum1) * kShare;
-  float square0 = 0, square1 = 0;
-#pragma unroll
-  for (int j = 0; j < 8; ++j)
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      float& upper = d[4 * j + e];
-      float& lower = d[4 * j + 2 + e];
-      upper -= mean0;
-      lower -= mean1;
-      square0 = fmaf(upper, upper, square0);
-      square1 = fmaf(lower, lower, square1);
-    }
-  return {rsqrtf(quad_sum(square0) * kShare + eps), rsqrtf(quad_sum(square1) * kShare + eps)};
 }
 
 }  // namespace lacuna::wgmma

@@ -14,7 +14,8 @@
 // Numbers that are not finite: a NaN in u makes its row of y (and every gradient) NaN; an infinity
 // inside makes NaN, as it does without fusing. Values up to the largest f32 are handled.
 //
-// Widths: 64, on GPUs of compute capability 9.0 (fused_mlp_wgmma.cu).
+// Widths: 32, 64 and 128, on GPUs of compute capability 8.0 and later (fused_mlp_mma.cu); 64 on 9.0
+// with instructions of its own (fused_mlp_wgmma.cu). Sizes follow the device's shared memory.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,11 @@ struct FusedMlpShape {
   // [G] in device memory: how many rows of each graph are in use, the others are left alone; null:
   // all. Not with a merge.
   const int32_t* used = nullptr;
+  // For tests and measurements, the same in every call that belongs together: take the kernels of
+  // compute capability 8.0 on a newer device too, and no more shared memory a block than so many
+  // bytes (0: what the device has; 99 KB at least). A limit is kept by the portable kernels alone.
+  bool portable = false;
+  int shared_limit = 0;
 };
 
 // Parameters, or where their gradients go. Device memory, f32.
@@ -45,7 +51,7 @@ struct FusedMlpParameters {
 };
 
 // Whether the current device can do it; else the caller computes in pieces.
-bool fused_mlp_fits(int64_t width);
+bool fused_mlp_fits(int64_t width, bool portable = false);
 
 // Device pointers, aligned to 16 bytes; nothing waits, nothing is allocated.
 // packed [fused_mlp_packed_bytes()]: the parameters as the kernels want them, made anew after every

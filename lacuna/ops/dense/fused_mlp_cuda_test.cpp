@@ -204,12 +204,32 @@ double distance(const std::vector<Real>& got, const std::vector<double>& wanted)
 // A bf16 activation is off by up to 1 / 256; over four Linears that adds up to about 0.01.
 constexpr double kMostOff = 0.025;
 
-std::vector<int64_t> fused_widths() {
-  std::vector<int64_t> widths;
-  for (const int64_t width : {16, 32, 48, 64, 96, 128, 256})
-    if (fused_mlp_fits(width)) widths.push_back(width);
-  return widths;
-}
+// Which kernels, and with how much shared memory: the device's own choice; those of compute
+// capability 8.0 with all that the device has, with what 8.0 has, and with what 8.6 and 8.9 have.
+struct Kind {
+  const char* name;
+  bool portable;
+  int shared_limit;
+};
+class FusedMlpCuda : public ::testing::TestWithParam<Kind> {
+ protected:
+  static std::vector<int64_t> widths() {
+    std::vector<int64_t> widths;
+    for (const int64_t width : {16, 32, 48, 64, 96, 128, 256})
+      if (fused_mlp_fits(width, GetParam().portable)) widths.push_back(width);
+    return widths;
+  }
+  static Case of_kind(Case c) {
+    c.shape.portable = GetParam().portable;
+    c.shape.shared_limit = GetParam().shared_limit;
+    return c;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, FusedMlpCuda,
+                         ::testing::Values(Kind{"default", false, 0}, Kind{"portable", true, 0},
+                                           Kind{"portable_163", true, 163 * 1024},
+                                           Kind{"portable_99", true, 99 * 1024}),
+                         [](const auto& info) { return info.param.name; });
 
 void expect_right(Data& data) {
   const Result wanted = data.plainly();
@@ -234,26 +254,52 @@ void expect_right(Data& data) {
   EXPECT_LT(distance(got.gradients[9], wanted.gradients.norm_bias), kMostOff);
 }
 
-TEST(FusedMlpCuda, AgreesWithPlainLoops) {
+TEST_P(FusedMlpCuda, AgreesWithPlainLoops) {
   LACUNA_NEEDS_GPU();
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
-  for (const int64_t width : fused_widths())
+  for (const int64_t width : widths())
     for (const Case& c :
          {Case{{1, 1, width, true}}, Case{{2, 64, width}}, Case{{3, 65, width, true, 1.0f / 3}},
           Case{{9, 130, width, true}}, Case{{5, 130, width}, {0, 1, 64, 65, 130}},
-          Case{{150, 17, width}}, Case{{150, 17, width, true}}}) {
+          Case{{2, 257, width}}, Case{{150, 17, width}}, Case{{150, 17, width, true}}}) {
       SCOPED_TRACE(::testing::Message() << "width " << width << ", graphs " << c.shape.graphs
                                         << ", rows " << c.shape.rows);
-      Data data(c, seed);
+      Data data(of_kind(c), seed);
       expect_right(data);
     }
 }
 
-TEST(FusedMlpCuda, GivesTheSameBitsEveryTime) {
+// Enough rows that every block has many tiles, which plain loops would take too long for.
+TEST_P(FusedMlpCuda, RepeatedRowsMultiplyTheGradients) {
   LACUNA_NEEDS_GPU();
-  for (const int64_t width : fused_widths()) {
-    const Data data({{9, 5000, width, true}}, fresh_seed());
+  constexpr int64_t kRows = 64, kTimes = 2500;
+  for (const int64_t width : widths()) {
+    SCOPED_TRACE(::testing::Message() << "width " << width);
+    const uint64_t seed = fresh_seed();
+    const Data once(of_kind({{1, kRows, width}}), seed);
+    Data often(of_kind({{1, kRows * kTimes, width}}), seed);
+    for (size_t i = 0; i < often.u.size(); ++i) {
+      often.u[i] = once.u[i % once.u.size()];
+      often.grad_y[i] = once.grad_y[i % once.u.size()];
+    }
+    const OnDevice one(once), many(often);
+    for (size_t k = 0; k < one.gradients.size(); ++k) {
+      std::vector<double> wanted;
+      for (const float v : one.gradients[k]) wanted.push_back(double(v) * double(kTimes));
+      EXPECT_LT(distance(many.gradients[k], wanted), 1e-4) << k;
+    }
+    for (size_t i = 0; i < often.u.size(); ++i) {
+      ASSERT_EQ(many.y[i].bits, one.y[i % once.u.size()].bits) << i;
+      ASSERT_EQ(many.grad_u[i].bits, one.grad_u[i % once.u.size()].bits) << i;
+    }
+  }
+}
+
+TEST_P(FusedMlpCuda, GivesTheSameBitsEveryTime) {
+  LACUNA_NEEDS_GPU();
+  for (const int64_t width : widths()) {
+    const Data data(of_kind({{9, 5000, width, true}}), fresh_seed());
     const OnDevice first(data), second(data);
     EXPECT_EQ(first.gradients, second.gradients);
     for (size_t i = 0; i < first.grad_u.size(); ++i)
@@ -261,10 +307,10 @@ TEST(FusedMlpCuda, GivesTheSameBitsEveryTime) {
   }
 }
 
-TEST(FusedMlpCuda, KeepsANanInItsRowAndTakesLargeAndTinyValues) {
+TEST_P(FusedMlpCuda, KeepsANanInItsRowAndTakesLargeAndTinyValues) {
   LACUNA_NEEDS_GPU();
-  for (const int64_t width : fused_widths()) {
-    Data data({{2, 70, width}}, fresh_seed());
+  for (const int64_t width : widths()) {
+    Data data(of_kind({{2, 70, width}}), fresh_seed());
     const auto row = size_t(width);
     data.u[5 * row + 3] = BFloat16(NAN);
     data.u[6 * row + 3] = BFloat16(INFINITY);

@@ -182,8 +182,8 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
     barrier_init(full, 1);
     barriers_are_made();
   }
-  const int64_t end = work.begin_of(blockIdx.x + 1, gridDim.x);
-  Piece piece(work.begin_of(blockIdx.x, gridDim.x));
+  const int end = work.begin_of(int(blockIdx.x) + 1, int(gridDim.x));
+  Piece piece(work.begin_of(int(blockIdx.x), int(gridDim.x)));
   for (int count = 0; piece.advance(work, end); ++count) {
     __syncthreads();  // nobody needs the weights of the piece before
     if (threadIdx.x == 0)
@@ -378,8 +378,8 @@ __global__ void __launch_bounds__(kBackwardThreads, 1)
         __float2bfloat16(threadIdx.x / 8 == 3 ? 1.0f : 0.0f);
   stores_before_products();
   __syncthreads();
-  const int64_t end = work.begin_of(blockIdx.x + 1, gridDim.x);
-  Piece piece(work.begin_of(blockIdx.x, gridDim.x));
+  const int end = work.begin_of(int(blockIdx.x) + 1, int(gridDim.x));
+  Piece piece(work.begin_of(int(blockIdx.x), int(gridDim.x)));
   const auto fetch = [&](int count) {
     if (threadIdx.x == 0)
       bulk_copy(base, packed + piece.graph * kPackedBytes, kUsedBytes, barriers);

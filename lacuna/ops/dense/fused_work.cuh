@@ -19,31 +19,32 @@ struct TileWork {
   }
   __device__ int rows_of(int g) const { return used ? min(used[g], rows) : rows; }
   __device__ int tiles_of(int g) const { return (rows_of(g) + kTileRows - 1) / kTileRows; }
-  __device__ int64_t tiles() const {
-    if (!used) return int64_t(tiles_of(0)) * graphs;
-    int64_t sum = 0;
+  // Fewer than 2^31: each tile has rows of its own in memory.
+  __device__ int tiles() const {
+    if (!used) return tiles_of(0) * graphs;
+    int sum = 0;
     for (int g = 0; g < graphs; ++g) sum += tiles_of(g);
     return sum;
   }
-  __device__ int64_t begin_of(int64_t block, int64_t blocks) const {
-    return tiles() * block / blocks;
+  __device__ int begin_of(int block, int blocks) const {
+    return int(int64_t(tiles()) * block / blocks);
   }
 };
 
 struct Piece {
   int graph = -1, tile = 0, count = 0;  // tiles `tile` .. `tile + count - 1` of the graph
-  int64_t next;                         // where the following piece starts
-  int64_t graph_begin = 0;              // of the following graph
+  int next;                             // where the following piece starts
+  int graph_begin = 0;                  // of the following graph
 
-  __device__ explicit Piece(int64_t begin) : next(begin) {}
+  __device__ explicit Piece(int begin) : next(begin) {}
   // Goes on to the next piece before `end`; false: none.
   template <class Work>
-  __device__ bool advance(const Work& work, int64_t end) {
+  __device__ bool advance(const Work& work, int end) {
     if (next >= end) return false;
     while (graph < 0 || next >= graph_begin) graph_begin += work.tiles_of(++graph);
-    const int64_t stop = min(end, graph_begin);
-    count = int(stop - next);
-    tile = int(next - (graph_begin - work.tiles_of(graph)));
+    const int stop = min(end, graph_begin);
+    count = stop - next;
+    tile = next - (graph_begin - work.tiles_of(graph));
     next = stop;
     return true;
   }
@@ -66,9 +67,9 @@ template <class Slot, class Work>
 __global__ void sum_slots_kernel(const float* __restrict__ slots, Work work, int blocks,
                                  FusedMlpParameters<float> to) {
   const int g = int(blockIdx.x);
-  int64_t begin = 0;
+  int begin = 0;
   for (int k = 0; k < g; ++k) begin += work.tiles_of(k);
-  const int64_t end = begin + work.tiles_of(g);
+  const int end = begin + work.tiles_of(g);
   // The blocks that own tiles of this graph.
   int first = 0, last = -1;
   if (end > begin) {

@@ -5,7 +5,6 @@
 // still has to do. Forward: a stage of weights is refilled when all warps have left it, and all
 // warps leave it because it was filled. Backward: the gradient warpgroup waits for tiles, the row
 // warpgroups wait for their own tiles of one round earlier to be used up.
-#include "lacuna/ops/cuda/cuda_device.cuh"
 #include "lacuna/ops/dense/fused_mlp_wgmma.cuh"
 #include "lacuna/ops/dense/fused_work.cuh"
 #include "lacuna/ops/dense/wgmma_parts.cuh"
@@ -42,15 +41,6 @@ __global__ void pack_kernel(FusedMlpParameters<const float> from, uint8_t* packe
         (i < kWidth ? from.norm_weight : from.norm_bias)[g * kWidth + memory_column(i & 63)];
 }
 
-// Biases start in the accumulator: no addition later.
-__device__ __forceinline__ void load_bias(float (&d)[32], uint32_t bias) {
-#pragma unroll
-  for (int j = 0; j < 8; ++j) {
-    const float4 v = load_shared4(bias + j * 64);
-    d[4 * j] = v.x, d[4 * j + 1] = v.y, d[4 * j + 2] = v.z, d[4 * j + 3] = v.w;
-  }
-}
-
 // This lane's addresses inside packed parameters in shared memory.
 struct Packed {
   uint32_t tiles_low, bias, norm;
@@ -80,12 +70,6 @@ __device__ __forceinline__ void run_forward(float (&d)[32], uint32_t (&a)[16], c
   }
   norm_gelu_rows(d, packed);
 }
-
-struct Place {  // of a thread
-  int warpgroup = int(threadIdx.x) / kWarpgroup, warp = int(threadIdx.x) / 32 % 4,
-      lane = int(threadIdx.x) % 32, t = lane % 4, q = lane / 4;
-  int row = warp * 16 + q;  // the upper of its two rows in a tile
-};
 
 // ---- forward with a merge
 // A block of four warpgroups owns a run of tiles, takes four at a time and goes through all graphs

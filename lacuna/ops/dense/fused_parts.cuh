@@ -42,10 +42,25 @@ __device__ __forceinline__ float2 load_shared2(uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address));
   return v;
 }
+__device__ __forceinline__ void store_shared4(uint32_t address, float x, float y, float z,
+                                              float w) {
+  asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x), "f"(y), "f"(z),
+               "f"(w)
+               : "memory");
+}
+__device__ __forceinline__ void store_shared2(uint32_t address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(x), "f"(y) : "memory");
+}
 // Sum over the four lanes that hold a row of an accumulator; all of them get it.
 __device__ __forceinline__ float quad_sum(float v) {
   v += __shfl_xor_sync(~0u, v, 1);
   return v + __shfl_xor_sync(~0u, v, 2);
+}
+// Sum over the eight lanes that hold the same columns of an accumulator.
+__device__ __forceinline__ float column_sum(float v) {
+  v += __shfl_xor_sync(~0u, v, 4);
+  v += __shfl_xor_sync(~0u, v, 8);
+  return v + __shfl_xor_sync(~0u, v, 16);
 }
 
 // ---- GELU
@@ -53,6 +68,9 @@ __device__ __forceinline__ float quad_sum(float v) {
 // in s = t sqrt(log2(e) / 2): one exponential an element, and no erf, which takes twice the time.
 // The weight exp(-t^2 / 2) forgives the tail. R is evaluated at no more than kMostS, where the
 // exponential is 0 already: further out its powers would overflow.
+//
+// degree: of R, 9 or 6. Results that are rounded to bf16 at once, or where the time counts more,
+// can do with 6.
 inline constexpr float kToS = 0.84932180028801904f;  // sqrt(log2(e) / 2)
 inline constexpr float kMostS = 16;
 inline constexpr int kGeluDegree = 9;
@@ -62,16 +80,36 @@ __device__ __forceinline__ float exp2_fast(float x) {
   return r;
 }
 
+// Fitted for gelu alone: its largest error is 4.4e-7 (degree 9), 1.1e-5 (6).
+template <int degree>
+__host__ __device__ constexpr float gelu_term(int k) {
+  static_assert(degree == 6 || degree == 9, "fit a polynomial of that degree first");
+  constexpr float kNine[] = {0.499989698f,    -0.469500166f,   0.344977653f, -0.211304355f,
+                             0.108121357f,    -0.0443276759f,  0.013578669f, -0.00283812161f,
+                             0.000354003979f, -1.96259191e-05f};
+  constexpr float kSix[] = {0.499621858f,  -0.464693525f,  0.323936695f,  -0.167658043f,
+                            0.0588366015f, -0.0120572402f, 0.00106333618f};
+  return degree == 9 ? kNine[k] : kSix[k % 7];
+}
+// Fitted for gelu and its slope together: the largest error of either is 7.0e-7 (9), 2.6e-5 (6).
+template <int degree>
+__host__ __device__ constexpr float gelu_slope_term(int k) {
+  static_assert(degree == 6 || degree == 9, "fit a polynomial of that degree first");
+  constexpr float kNine[] = {0.499999587f,   -0.469680456f,   0.346049261f,  -0.214285642f,
+                             0.112636128f,   -0.0483236568f,  0.0156954987f, -0.00349638918f,
+                             0.00046442546f, -2.73127409e-05f};
+  constexpr float kSix[] = {0.499974368f,  -0.468436704f,  0.336137983f,  -0.184856944f,
+                            0.0705197929f, -0.0158069498f, 0.00151741578f};
+  return degree == 9 ? kNine[k] : kSix[k % 7];
+}
+
 // The exponential is taken at the true s, so that a NaN stays one and an infinity becomes one.
+template <int degree = kGeluDegree>
 __device__ __forceinline__ float gelu(float x) {
   const float s = fabsf(x) * kToS, e = exp2_fast(-s * s), t = fminf(s, kMostS);
-  // Fitted for gelu alone: its largest error is 4.4e-7.
-  constexpr float kTerms[] = {0.499989698f,    -0.469500166f,   0.344977653f, -0.211304355f,
-                              0.108121357f,    -0.0443276759f,  0.013578669f, -0.00283812161f,
-                              0.000354003979f, -1.96259191e-05f};
-  float r = kTerms[kGeluDegree] / kToS;
+  float r = gelu_term<degree>(degree) / kToS;
 #pragma unroll
-  for (int k = kGeluDegree - 1; k >= 0; --k) r = fmaf(r, t, kTerms[k] / kToS);
+  for (int k = degree - 1; k >= 0; --k) r = fmaf(r, t, gelu_term<degree>(k) / kToS);
   return fmaf(-(e * s), r, fmaxf(x, 0.0f));
 }
 __device__ __forceinline__ uint32_t gelu_pair(float x0, float x1) {
@@ -81,15 +119,12 @@ __device__ __forceinline__ uint32_t gelu_pair(float x0, float x1) {
 struct ValueAndSlope {
   float value, slope;
 };
+template <int degree = kGeluDegree>
 __device__ __forceinline__ ValueAndSlope gelu_with_slope(float x) {
   const float s = fabsf(x) * kToS, e = exp2_fast(-s * s), t = fminf(s, kMostS);
-  // Fitted for gelu and its slope together: the largest error of either is 7.0e-7.
-  constexpr float kTerms[] = {0.499999587f,   -0.469680456f,   0.346049261f,  -0.214285642f,
-                              0.112636128f,   -0.0483236568f,  0.0156954987f, -0.00349638918f,
-                              0.00046442546f, -2.73127409e-05f};
-  float r = kTerms[kGeluDegree];
+  float r = gelu_slope_term<degree>(degree);
 #pragma unroll
-  for (int k = kGeluDegree - 1; k >= 0; --k) r = fmaf(r, t, kTerms[k]);
+  for (int k = degree - 1; k >= 0; --k) r = fmaf(r, t, gelu_slope_term<degree>(k));
   const float half = fmaf(-e, r, 0.5f);  // the normal's share between 0 and |x|
   const float below =
       0.5f + __uint_as_float(__float_as_uint(half) ^ (__float_as_uint(x) & 0x80000000u));
@@ -277,16 +312,45 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       "r"(parity)
       : "memory");
 }
-// One thread: `bytes` (a multiple of 16) from device memory, complete when the barrier's phase is.
-__device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_t bytes,
-                                          uint32_t barrier) {
+// Whether that wait would end at once.
+__device__ __forceinline__ bool barrier_done(uint32_t barrier, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+// A barrier's phase ends when this many bytes have come, too.
+__device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
+}
+// One of several copies that a barrier_expect() counts together.
+__device__ __forceinline__ void bulk_copy_part(uint32_t to, const void* from, uint32_t bytes,
+                                               uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+// One thread: `bytes` (a multiple of 16) from device memory, complete when the barrier's phase is.
+__device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_t bytes,
+                                          uint32_t barrier) {
+  barrier_expect(barrier, bytes);
+  bulk_copy_part(to, from, bytes, barrier);
+}
+// `threads` threads of a block meet; number: 1 to 15, 0 is __syncthreads(). After meeting_arrive() a
+// thread goes on at once.
+__device__ __forceinline__ void meet(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ __forceinline__ void meeting_arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 // Before the tensor cores read from shared memory what ordinary stores wrote there.
 __device__ __forceinline__ void stores_before_products() {

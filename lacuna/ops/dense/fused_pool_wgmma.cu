@@ -2,7 +2,6 @@
 //
 // Waiting: a block waits once for its parameters to be copied; warpgroups of a block work alone,
 // and meet with __syncthreads() at the end.
-#include "lacuna/ops/cuda/cuda_device.cuh"
 #include "lacuna/ops/dense/fused_pool.h"
 #include "lacuna/ops/dense/wgmma_parts.cuh"
 
@@ -46,23 +45,13 @@ __global__ void pack_kernel(FusedPoolParameters<const float> from, uint8_t* out)
         i < kHidden ? from.gate_weight[i] : from.gate_bias[0];
 }
 
-struct Place {  // of a thread
-  int warpgroup = int(threadIdx.x) / kWarpgroup, warp = int(threadIdx.x) / 32 % 4,
-      lane = int(threadIdx.x) % 32, t = lane % 4, q = lane / 4;
-  int row = warp * 16 + q;  // the upper of its two rows in a tile
-};
-
 struct Packed {
   uint32_t at, bias, score;
   __device__ Packed(uint32_t base, int t)
       : at(base), bias(opaque(base + kBiasAt + t * 16)), score(opaque(base + kScoreAt + t * 8)) {}
   // d = bias, then starts d += a W
   __device__ void start(float (&d)[32], const uint32_t* a, Tile tile) const {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float4 v = load_shared4(bias + tile * kBiasBytes + j * 64);
-      d[4 * j] = v.x, d[4 * j + 1] = v.y, d[4 * j + 2] = v.z, d[4 * j + 3] = v.w;
-    }
+    load_bias(d, bias + tile * kBiasBytes);
     start_linear(d, a, descriptor_low(at + tile * kTileBytes));
   }
   __device__ float2 score_weight(int j) const { return load_shared2(score + j * 32); }
@@ -451,14 +440,6 @@ __global__ void sum_kernel(const float* __restrict__ slots, int count,
   }
 }
 
-int attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  cuda::check(cudaDeviceGetAttribute(&value, which, device), "a property of the device");
-  return value;
-}
-int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
-
 // Chunks of a sample in the forward pass: two rounds of blocks.
 int chunks_of(const FusedPoolShape& shape) {
   const int64_t tiles = (shape.nodes + kTileRows - 1) / kTileRows;
@@ -473,7 +454,7 @@ void check_shape(const FusedPoolShape& shape) {
 }  // namespace
 
 bool fused_pool_fits(int64_t width) {
-  return width == kWidth && attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  return width == kWidth && device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
 }
 uint64_t fused_pool_packed_bytes() { return kPackedBytes; }
 
@@ -499,9 +480,7 @@ void fused_pool(const FusedPoolShape& shape, const void* packed, const BFloat16*
   const auto stream = static_cast<cudaStream_t>(stream_);
   const int chunks = chunks_of(shape);
   auto* partials = static_cast<Partial*>(workspace);
-  cuda::check(cudaFuncSetAttribute(forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kForwardShared),
-              "shared memory of fused_pool");
+  allow_shared(forward_kernel, kForwardShared);
   forward_kernel<<<dim3(uint32_t(chunks), uint32_t(shape.batch)), kForwardThreads, kForwardShared,
                    stream>>>(shape, static_cast<const uint8_t*>(packed), x, keep, logits, partials);
   join_kernel<<<uint32_t(shape.batch), kWidth, 0, stream>>>(partials, chunks, pooled, lse);
@@ -517,9 +496,7 @@ void fused_pool_backward(const FusedPoolShape& shape, const void* packed, const 
   const auto stream = static_cast<cudaStream_t>(stream_);
   const int blocks = multiprocessors();
   auto* slots = static_cast<float*>(workspace);
-  cuda::check(cudaFuncSetAttribute(backward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   kBackwardShared),
-              "shared memory of fused_pool");
+  allow_shared(backward_kernel, kBackwardShared);
   backward_kernel<<<uint32_t(blocks), kBackwardThreads, kBackwardShared, stream>>>(
       shape, static_cast<const uint8_t*>(packed), x, keep, pooled, logits, lse, grad_pooled, grad_x,
       slots);

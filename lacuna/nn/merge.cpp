@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/torch/fused_pairwise.h"
 #include "lacuna/torch/recompute.h"
 
 namespace lacuna {
@@ -57,7 +58,7 @@ class AttentionMerge : public Merge {
 class PairwiseMerge : public Merge {
  public:
   PairwiseMerge(int64_t graphs, int64_t width, NormKind norm, at::Device device, bool savings)
-      : savings_(savings) {
+      : savings_(savings), norm_kind_(norm) {
     std::vector<int64_t> first, second;
     for (int64_t i = 0; i < graphs; ++i)
       for (int64_t j = i; j < graphs; ++j) {
@@ -79,6 +80,10 @@ class PairwiseMerge : public Merge {
 
   at::Tensor forward(const at::Tensor& y) override {
     if (!savings_) return norm_->forward(weigh_plainly(y));
+    if (can_fuse_pairwise(y)) {
+      const auto x = fused_pairwise(y, parameters_to_fuse());
+      return norm_kind_ == NormKind::layer ? x : norm_->forward(x);
+    }
     const int64_t block = y.is_cuda() ? kRowsOnGpu : kRowsOnCpu;
     std::vector<at::Tensor> blocks;
     for (const at::Tensor& rows : y.split(block, 1))
@@ -87,6 +92,18 @@ class PairwiseMerge : public Merge {
   }
 
  private:
+  // The kernel knows the layer norm and no other.
+  PairwiseParameters parameters_to_fuse() const {
+    PairwiseParameters result = {hidden_->weight, hidden_->bias,         out_->weight,
+                                 out_->bias,      score_hidden_->weight, score_hidden_->bias,
+                                 score_->weight,  score_->bias};
+    if (norm_kind_ == NormKind::layer) {
+      result.norm_weight = norm_->weight;
+      result.norm_bias = norm_->bias;
+    }
+    return result;
+  }
+
   // [G, rows, H] -> [rows, H], every option formed
   at::Tensor weigh_plainly(const at::Tensor& y) const {
     const auto first = y.index_select(0, first_), second = y.index_select(0, second_);
@@ -145,6 +162,7 @@ class PairwiseMerge : public Merge {
   }
 
   bool savings_;
+  NormKind norm_kind_;
   // No buffers: a change of dtype must not reach them.
   at::Tensor first_, second_;        // [P] the graphs of a pair
   at::Tensor is_first_, is_second_;  // [P, G, 1, 1] whether it is that graph

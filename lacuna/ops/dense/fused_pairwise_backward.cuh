@@ -5,10 +5,10 @@
 // row, the options do not depend on each other. With dz the gradient of z and D = dz . z:
 //
 //   p = 2^(s - log_sum), q = W^T dz, dp = q . h + dz . d, ds = p (dp - D), da = ds w gelu'(a),
-//   dh = p q + M^T da, dpre = dh gelu'(pre), for a pair with M = V W taken for a parameter of its own
+//   dh = p q + M^T da, dpre = dh gelu'(pre), and, M = V W taken for a parameter of its own,
 //   dU = [y_i, y_j] dpre^T, db = sum of dpre, dM = h da^T, dW = (p h) dz^T, dd = p dz
 //
-// row_kernel     (fused_pairwise_rows_wgmma.cu) a row: dz, D, all of the mean's option, gradients of the norm
+// row_kernel     a row: dz, D, all of the mean's option, gradients of the norm
 // pair_kernel    a block has a pair's parameters and their gradients on chip and runs over rows;
 //                leaves dpre, 32 bf16 a row, in memory as register operands
 // grad_y_kernel  grad_y_g = sum of the G + 1 dpre of g times their half of U, plus the mean's part
@@ -23,7 +23,7 @@
 
 namespace lacuna::wgmma {
 
-// Tiles of 64 rows.
+// In the workspace. Tiles are of 64 rows.
 struct Between {
   int tiles;            // of all rows, in use or not
   uint8_t* grad_sum;    // [tiles] dz, as it lies in shared memory
@@ -38,13 +38,13 @@ struct Between {
 };
 
 // ---- slots
-// A slot: gradients of V [64, 32], of the norm's weight and bias [2, 64] (columns of fragments), of c
-// and w [2, 32], as far as the mean's option goes.
+// Of a block of row_kernel: gradients of V [64, 32], of the norm's weight and bias [2, 64] (columns
+// of fragments), of c and w [2, 32], as far as the mean's option goes.
 inline constexpr int kRowSmall = 2 * kWidth + 2 * kHidden;
 inline constexpr int kRowSlotFloats = kWidth * kHidden + kRowSmall;
 
-// A slot: gradients of U [128, 32], W [64, 32] (outputs first), d [64], M [32, 32], V d + c [32],
-// b [32].
+// Of a run of pair_kernel: gradients of U [128, 32], W [64, 32] (outputs first), d [64],
+// M [32, 32], V d + c [32], b [32].
 inline constexpr int kSlotOut = 2 * kWidth * kHidden;
 inline constexpr int kSlotOutBias = kSlotOut + kWidth * kHidden;
 inline constexpr int kSlotFold = kSlotOutBias + kWidth;
@@ -53,8 +53,8 @@ inline constexpr int kSlotHiddenBias = kSlotFoldBias + kHidden;
 inline constexpr int kSlotFloats = kSlotHiddenBias + kHidden;
 
 // ---- pairs
-// Which block does what. All blocks go through the same rows at the same time, so that y and dz are read
-// from memory about once: the first `whole` pairs are cut into `ranges` runs of tiles, a run a
+// Which block does what. All blocks go through the same rows at the same time, so that y and dz are
+// read from memory about once: the first `whole` pairs are cut into `ranges` runs of tiles, a run a
 // block; then the tiles of the pairs that are left, in a row, are cut into a run for every block.
 struct PairDeal {
   int pairs, blocks, ranges, whole;

@@ -31,9 +31,10 @@ struct PairRun {
   }
 };
 
-// Three warpgroups compute the forward again for 64 rows each and walk back; the fourth brings their
-// inputs and turns what they leave into gradients. Shared memory: a ring of inputs (tiles y_i, y_j,
-// dz), of each row warpgroup the tiles [h, 1], [p h, p] and [da, dpre], the pair's parameters.
+// Three warpgroups compute the forward again for 64 rows each and walk back; the fourth brings
+// their inputs and turns what they leave into gradients. Shared memory: a ring of inputs (tiles
+// y_i, y_j, dz), of each row warpgroup the tiles [h, 1], [p h, p] and [da, dpre], the pair's
+// parameters.
 // Waiting: a row warpgroup waits for an input, which the fourth has sent for, and for its own tiles
 // of one round earlier to be used up; the fourth waits for tiles in the order in which they are
 // computed, and sends for an input when the one before in its place is used up.
@@ -87,13 +88,13 @@ __device__ __forceinline__ void store_pair_sums(float* slot, const Place& me,
   }
 }
 
-// The row warpgroups' part of a tile. w: the scorer's last Linear, this lane's columns.
+// The row warpgroups' part of a tile.
 struct PairTile {
   uint32_t weights, biases, outputs;  // low word of a descriptor, address, address
   const Place& me;
 
-  // input: low word of its descriptor. row: log_sum and D of the two rows. Before it stores anything
-  // it waits for `empty`. -> da: dpre
+  // input: low word of its descriptor. row: log_sum and D of the two rows. w_at: address of this
+  // lane's first column of w. Before it stores anything it waits for `empty`. -> da: dpre
   __device__ __forceinline__ void run(uint32_t input, const float2 (&row)[2], uint32_t w_at,
                                       uint32_t empty, int round, float (&grad_w)[8],
                                       uint32_t (&da)[8]) const {
@@ -145,8 +146,8 @@ struct PairTile {
       a[i] = v.value, second[i] = v.slope;
       score[(i >> 1) & 1] = fmaf(v.value, w[2 * (i >> 2) + (i & 1)], score[(i >> 1) & 1]);
     }
-    const float p[2] = {exp2_fast(quad_sum(score[0]) - row[0].x),
-                        exp2_fast(quad_sum(score[1]) - row[1].x)};
+    const float p[2] = {share_of(quad_sum(score[0]), row[0].x),
+                        share_of(quad_sum(score[1]), row[1].x)};
     const float ds[2] = {p[0] * (dp[0] - row[0].y), p[1] * (dp[1] - row[1].y)};
 #pragma unroll
     for (int i = 0; i < 16; i += 2) {  // columns i and i + 1 of a row

@@ -1,4 +1,5 @@
-// What the backward pass of fused_pairwise_backward.cuh does row by row: before the pairs, and after.
+// What the backward pass of fused_pairwise_backward.cuh does row by row, before the pairs and
+// after.
 #include "lacuna/ops/dense/fused_pairwise_backward.cuh"
 #include "lacuna/ops/dense/norm_gelu_cuda.h"
 
@@ -150,8 +151,8 @@ __global__ void __launch_bounds__(kRowThreads, 1)
       a[i] = v.value, slope[i] = v.slope;
       score[row_of] = fmaf(v.value, w[2 * (i >> 2) + (i & 1)], score[row_of]);
     }
-    const float p[2] = {exp2_fast(quad_sum(score[0]) - log_sum.upper),
-                        exp2_fast(quad_sum(score[1]) - log_sum.lower)};
+    const float p[2] = {share_of(quad_sum(score[0]), log_sum.upper),
+                        share_of(quad_sum(score[1]), log_sum.lower)};
     const float ds[2] = {p[0] * (d_mean.upper - product.upper),
                          p[1] * (d_mean.lower - product.lower)};
     // ... and the way back.
@@ -229,11 +230,11 @@ __global__ void __launch_bounds__(kRowThreads, 1)
 }
 
 // ---- grad_y
-// A warpgroup owns 64 rows and goes through all graphs for them, two dpre a step, which come straight
-// from memory as register operands, three steps ahead. The two halves of U that a step needs come
-// through a ring of stages that the four warpgroups of a block share.
-// Waiting: the first thread refills the stage of a step that lies kBehind steps back, when all warps
-// have left it; the others need no more than what is filled already.
+// A warpgroup owns 64 rows and goes through all graphs for them, two dpre a step, which come
+// straight from memory as register operands, three steps ahead. The two halves of U that a step
+// needs come through a ring of stages that the four warpgroups of a block share.
+// Waiting: the first thread refills the stage of a step that lies kBehind steps back, when all
+// warps have left it; the others need no more than what is filled already.
 constexpr int kStages = 16, kBehind = 4, kStepBytes = 2 * kHalfBytes, kAhead = 3;
 constexpr int kGradThreads = 512, kGradGroups = 4;
 constexpr int kMeanPartAt = kStages * kStepBytes;  // [4, threads] float4: each thread its own

@@ -1,11 +1,11 @@
 // See fused_pairwise_wgmma.cuh. Packing and the forward pass; the ladder of versions stands in
 // docs/performance.md.
 //
-// A block takes a tile of 128 rows (64 from ten graphs on) with the tiles of all y in shared memory.
-// Of its four (two) warpgroups, the two of a half own the same 64 rows and take every second pair:
+// A block takes a tile of 128 rows (64 from ten graphs on) with all y of it in shared memory. Of
+// its four (two) warpgroups, the two of a half own the same 64 rows and take every second pair:
 // they are of two teams. Each has its own online softmax; the two are joined when the tile ends.
-// Weights come through two stages a team, one bulk copy a pair, one pair ahead. y_g of the next tile
-// comes as soon as nobody needs y_g of this one: pairs run with i ascending.
+// Weights come through two stages a team, one bulk copy a pair, one pair ahead. y_g of the next
+// tile comes as soon as nobody needs y_g of this one: pairs run with i ascending.
 //
 // A pair: h = gelu(U [y_i, y_j] + b), a = (V W) h + V d + c, s = w . gelu(a), and the sum over
 // options grows by W (p h) + d p in one product, p being the 33rd and 34th input, which meet d
@@ -15,7 +15,7 @@
 // still has to do. A stage of weights is refilled (by the first thread of its team) when the team's
 // warps have left it, and they leave it because it was filled. y is fed by one thread of team 0, in
 // order; when it waits for the last users of y_g, these are warps in the tile before, all of whose
-// y has been fed. At the end of a tile, team 1 hands its sums to team 0, which is never ahead of it.
+// y has been fed. At the end of a tile, team 1 hands its sums to team 0, which takes them at once.
 #include "lacuna/ops/dense/fused_pairwise_wgmma.cuh"
 #include "lacuna/ops/dense/norm_gelu_cuda.h"
 

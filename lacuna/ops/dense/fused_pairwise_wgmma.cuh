@@ -70,6 +70,12 @@ __device__ __forceinline__ void load_row32(float (&v)[8], uint32_t address, int 
   }
 }
 
+// The backward pass: an option's share, from its score and log_sum. No more than 1, also where the
+// scores are so large that their last bits are worth more.
+__device__ __forceinline__ float share_of(float score, float log_sum) {
+  return exp2_fast(fminf(score - log_sum, 0.0f));
+}
+
 // ---- y in shared memory: copies of tiles of rows that put them there swizzled. Rows past the end
 // come as zeros.
 CUtensorMap tile_map(const BFloat16* y, const FusedPairwiseShape& shape, int tile_rows);

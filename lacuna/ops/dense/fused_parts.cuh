@@ -344,8 +344,8 @@ __device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, uint32_
   barrier_expect(barrier, bytes);
   bulk_copy_part(to, from, bytes, barrier);
 }
-// `threads` threads of a block meet; number: 1 to 15, 0 is __syncthreads(). After meeting_arrive() a
-// thread goes on at once.
+// `threads` threads of a block meet; number: 1 to 15, 0 is __syncthreads(). After
+// meeting_arrive() a thread goes on at once.
 __device__ __forceinline__ void meet(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }

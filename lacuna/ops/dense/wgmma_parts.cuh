@@ -165,8 +165,8 @@ __device__ __forceinline__ void start_linear_back(float (&d)[32], const uint32_t
   products_commit();
 }
 
-// Biases start in the accumulator: no addition later. They lie as {b0, b1, b0, b1} for every pair of
-// columns; bias: this lane's first.
+// Biases start in the accumulator: no addition later. They lie as {b0, b1, b0, b1} for every pair
+// of columns; bias: this lane's first.
 template <int n>
 __device__ __forceinline__ void load_bias(float (&d)[n], uint32_t bias) {
 #pragma unroll

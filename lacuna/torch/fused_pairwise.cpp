@@ -19,20 +19,20 @@ using namespace torch_ops;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr size_t kParameters = 10, kWithoutNorm = 8;
+constexpr size_t kPairwiseParameters = 10, kPairwiseWithoutNorm = 8;
 
 template <class Real, class Pointer>
-FusedPairwiseParameters<Real> fused_parameters(const variable_list& tensors,
-                                               const Pointer& pointer) {
+FusedPairwiseParameters<Real> pairwise_parameters(const variable_list& tensors,
+                                                  const Pointer& pointer) {
   const auto at = [&](size_t i) { return i < tensors.size() ? pointer(tensors[i]) : nullptr; };
   return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9)};
 }
-FusedPairwiseParameters<const float> to_read(const variable_list& tensors) {
-  return fused_parameters<const float>(tensors, [](const Tensor& t) { return data<float>(t); });
+FusedPairwiseParameters<const float> pairwise_to_read(const variable_list& tensors) {
+  return pairwise_parameters<const float>(tensors, [](const Tensor& t) { return data<float>(t); });
 }
 
-FusedPairwiseShape shape_of(const Tensor& y, size_t parameters) {
-  return {y.size(0), y.size(1), y.size(2), parameters == kParameters};
+FusedPairwiseShape pairwise_shape(const Tensor& y, size_t parameters) {
+  return {y.size(0), y.size(1), y.size(2), parameters == kPairwiseParameters};
 }
 
 struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
@@ -42,11 +42,12 @@ struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
     const Tensor y = y_.contiguous();
     variable_list parameters;
     for (const Tensor& tensor : given) parameters.push_back(tensor.contiguous());
-    const FusedPairwiseShape shape = shape_of(y, parameters.size());
+    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size());
     const Launch launch(y.device());
     const Tensor packed =
         at::empty({int64_t(fused_pairwise_packed_bytes(shape))}, y.options().dtype(at::kByte));
-    fused_pairwise_pack(shape, to_read(parameters), packed.mutable_data_ptr(), launch.stream());
+    fused_pairwise_pack(shape, pairwise_to_read(parameters), packed.mutable_data_ptr(),
+                        launch.stream());
     const Tensor x = at::empty({shape.rows, shape.width}, y.options());
     if (!keeps) {
       fused_pairwise(shape, packed.const_data_ptr(), data<BFloat16>(y), mutable_data<BFloat16>(x),
@@ -71,17 +72,18 @@ struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
     const Tensor &y = saved[0], &packed = saved[1], &sum = saved[2], &mean = saved[3],
                  &log_sum = saved[4], grad_x = grads[0].contiguous();
     const variable_list parameters(saved.begin() + 5, saved.end());
-    const FusedPairwiseShape shape = shape_of(y, parameters.size());
+    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size());
     const Tensor grad_y = at::empty_like(y);
     variable_list gradients;
     for (const Tensor& parameter : parameters) gradients.push_back(at::empty_like(parameter));
     Launch launch(y.device());
     void* workspace = launch.workspace(fused_pairwise_backward_workspace(shape));
     const auto write = [](const Tensor& tensor) { return mutable_data<float>(tensor); };
-    fused_pairwise_backward(shape, packed.const_data_ptr(), to_read(parameters), data<BFloat16>(y),
-                            {data<BFloat16>(sum), data<BFloat16>(mean), data<float>(log_sum)},
-                            data<BFloat16>(grad_x), mutable_data<BFloat16>(grad_y),
-                            fused_parameters<float>(gradients, write), workspace, launch.stream());
+    fused_pairwise_backward(
+        shape, packed.const_data_ptr(), pairwise_to_read(parameters), data<BFloat16>(y),
+        {data<BFloat16>(sum), data<BFloat16>(mean), data<float>(log_sum)}, data<BFloat16>(grad_x),
+        mutable_data<BFloat16>(grad_y), pairwise_parameters<float>(gradients, write), workspace,
+        launch.stream());
     variable_list result = {grad_y, Tensor()};
     result.insert(result.end(), gradients.begin(), gradients.end());
     return result;
@@ -100,7 +102,7 @@ at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& p) {
   variable_list tensors = {p.hidden_weight, p.hidden_bias,         p.out_weight,
                            p.out_bias,      p.score_hidden_weight, p.score_hidden_bias,
                            p.score_weight,  p.score_bias};
-  LACUNA_ASSERT(tensors.size() == kWithoutNorm);
+  LACUNA_ASSERT(tensors.size() == kPairwiseWithoutNorm);
   if (p.norm_weight.defined()) {
     tensors.push_back(p.norm_weight);
     tensors.push_back(p.norm_bias);

@@ -22,6 +22,7 @@ void add_prepare(CLI::App& app);
 void add_report(CLI::App& app);
 void add_split(CLI::App& app);
 void add_subset(CLI::App& app);
+void add_transform(CLI::App& app);
 void add_verify(CLI::App& app);
 
 // ---- with torch

@@ -31,10 +31,11 @@ std::string fields_table(const RecordingSummary& summary) {
   Table rows = {{"field", "role", "dtype", "source", "row", "segments", "rows", "bytes a row",
                  "bytes", "NaN rows"}};
   for (const FieldSummary& one : summary.fields)
-    rows.push_back({one.name, one.role, one.dtype, one.in_place ? "in place" : one.recorded_as,
-                    one.row_shape, with_commas(one.segments), with_commas(one.rows),
-                    fmt::format("{:.4g}", double(one.bytes) / double(std::max<uint64_t>(1, one.rows))),
-                    format_bytes(one.bytes), with_commas(one.nan_rows)});
+    rows.push_back(
+        {one.name, one.role, one.dtype, one.in_place ? "in place" : one.recorded_as, one.row_shape,
+         with_commas(one.segments), with_commas(one.rows),
+         fmt::format("{:.4g}", double(one.bytes) / double(std::max<uint64_t>(1, one.rows))),
+         format_bytes(one.bytes), with_commas(one.nan_rows)});
   return format_table(rows, {5, 6, 7, 8, 9});
 }
 
@@ -44,8 +45,8 @@ std::string wide_stimuli(const RecordingSummary& summary) {
   for (const FieldSummary& one : summary.fields)
     if (one.bytes_as_u8 > 0)
       words += fmt::format(
-          "attention: {} is {}, not u8: it takes {} where u8 would take {}{}\n", one.name, one.dtype,
-          format_bytes(one.bytes), format_bytes(one.bytes_as_u8),
+          "attention: {} is {}, not u8: it takes {} where u8 would take {}{}\n", one.name,
+          one.dtype, format_bytes(one.bytes), format_bytes(one.bytes_as_u8),
           one.is_u8_in_disguise
               ? "; the frames looked at hold bytes only: `lacuna import recording --narrow` keeps "
                 "them exactly"

@@ -70,6 +70,7 @@ int run(int argc, char** argv) {
   add_report(app);
   add_split(app);
   add_subset(app);
+  add_transform(app);
   add_verify(app);
   add_torch_commands(app);
   try {

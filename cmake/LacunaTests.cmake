@@ -43,7 +43,7 @@ target_link_libraries(zarr_probe PRIVATE lacuna)
 lacuna_link_fmt(zarr_probe)
 # What tests/test_windows.py holds against NumPy.
 add_executable(window_probe tests/oracle/window_probe.cpp)
-target_link_libraries(window_probe PRIVATE lacuna GTest::gtest)
+target_link_libraries(window_probe PRIVATE lacuna)
 lacuna_link_fmt(window_probe)
 add_dependencies(tests window_probe)
 if(TARGET lacuna_torch)

@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from program import BUILD
+from program import BUILD, succeed
 
 SEED = random.SystemRandom().randrange(1 << 60)
 RATE = 120
@@ -140,6 +140,25 @@ def test_every_window_of_every_rung(recording, tmp_path, rung):
 @pytest.mark.parametrize("lags,targets,step", [(1, 1, 1), (4, 5, 1), (5, 1, 2), (2, 2, 4)])
 def test_windows_of_other_lengths(recording, tmp_path, lags, targets, step):
     check(recording, tmp_path / "out", "disk:u8@device", lags, targets, step)
+
+
+def test_inputs_that_are_made_late_are_those_that_are_written(recording, tmp_path):
+    """An op with a halo, one with a statistic, a join: made window by window, or once by `lacuna transform`."""
+    transforms = {"g": {"from": "behavior", "ops": [{"smooth": {"sigma": 1.2}}, {"difference": {"lag": 2}}]},
+                  "h": {"from": ["g", "robs"], "role": "behaviour",
+                        "ops": [{"standardise": {"split": "trials", "over": "session"}}, "symlog"]}}
+    (tmp_path / "c.yaml").write_text(json.dumps(transforms))
+    succeed("transform", recording, tmp_path / "written", "--config", tmp_path / "c.yaml")
+    for step in (1, 2):
+        settings = {"lags": 4, "step": step, "inputs": [{"field": f, "lags": 3, "first": 1} for f in "gh"]}
+        probe("windows", recording, tmp_path / "late", json.dumps({**settings, "transforms": transforms}), "disk:u8@device")
+        probe("windows", tmp_path / "written", tmp_path / "early", json.dumps(settings), "disk:u8@device")
+        names = sorted(p.name for p in (tmp_path / "late").iterdir())
+        assert len(names) == 2 + 3 * 4
+        for name in names:
+            early, late = np.load(tmp_path / "early" / name), np.load(tmp_path / "late" / name)
+            np.testing.assert_array_equal(early, late, err_msg=f"{name} {SEED}")
+            assert len(late) > 30
 
 
 def test_windows_of_a_part_lie_in_its_trials(recording, tmp_path):

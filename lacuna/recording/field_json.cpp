@@ -22,6 +22,17 @@ Json field_to_json(const Field& field) {
   return json;
 }
 
+// A manifest may be forged: sizes are products that must not wrap around.
+void check_extents(const Field& field) {
+  uint64_t bytes = item_size(field.dtype);
+  for (const uint64_t extent : field.shape)
+    if (extent == 0 || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > uint64_t(1) << 60)
+      throw Error("field '{}' is [{}], which no file can hold", field.name,
+                  fmt::join(field.shape, ", "));
+  if (field.place.offset > uint64_t(1) << 60 || field.place.offset % item_size(field.dtype) != 0)
+    throw Error("field '{}' starts at byte {}, where it cannot", field.name, field.place.offset);
+}
+
 Field field_from_json(const Json& json, const fs::path& folder) {
   Field field;
   field.name = json.at("name").get<std::string>();
@@ -42,7 +53,21 @@ Field field_from_json(const Json& json, const fs::path& folder) {
   if (field.nan_rows > 0) field.nan_file = folder / (field.name + ".nan.npy");
   if (field.shape.empty() || field.check_rows == 0 || (field.packed && field.dtype != DType::u8))
     throw Error("field '{}' has no rows, or none that can be checked", field.name);
+  check_extents(field);
   return field;
+}
+
+// What readers rely on.
+void check_role(const Session& session, const Field& field) {
+  const bool is_by_unit = field.role == FieldRole::counts ||
+                          (field.role == FieldRole::validity && field.shape.size() > 1);
+  const bool is_a_number_a_row = field.role == FieldRole::trial || field.role == FieldRole::time ||
+                                 field.role == FieldRole::stimulus_id;
+  if ((is_by_unit && field.columns() != session.units.size()) ||
+      (is_a_number_a_row && field.columns() != 1) ||
+      (field.role == FieldRole::stimulus && (field.shape.size() < 2 || field.check_rows != 1)))
+    throw Error("field '{}' of session '{}' is [{}], which does not fit its role {}", field.name,
+                session.name, fmt::join(field.shape, ", "), name(field.role));
 }
 
 }  // namespace
@@ -77,6 +102,7 @@ Session session_from_json(const Json& json, const fs::path& root) {
   session.subject = json.at("subject").get<std::string>();
   session.rate = json.at("rate").get<double>();
   session.units = json.at("units").get<std::vector<std::string>>();
+  if (!(session.rate > 0)) throw Error("session '{}' has a rate of {}", session.name, session.rate);
   for (const Json& entry : json.at("segments")) {
     Segment segment;
     segment.name = entry.at("name").get<std::string>();
@@ -84,6 +110,7 @@ Session session_from_json(const Json& json, const fs::path& root) {
     segment.frames = entry.at("frames").get<uint64_t>();
     for (const Json& field : entry.at("fields")) {
       segment.fields.push_back(field_from_json(field, root / session.name / segment.name));
+      check_role(session, segment.fields.back());
       if (segment.fields.back().rows() != segment.frames)
         throw Error("field '{}' of {}/{} has {} rows, but the segment has {}",
                     segment.fields.back().name, session.name, segment.name,

@@ -105,10 +105,11 @@ struct FieldCollection {
     std::vector<std::string> words;
     for (const Shape& shape : row_shapes)
       words.push_back(shape.empty() ? "1" : fmt::format("{}", fmt::join(shape, " x ")));
-    const bool is_width = std::ranges::all_of(row_shapes, [](const Shape& s) { return s.size() == 1; });
+    const bool is_width =
+        std::ranges::all_of(row_shapes, [](const Shape& s) { return s.size() == 1; });
     summary.row_shape = words.size() == 1 ? words[0]
-                        : is_width ? fmt::format("{} to {}", words.front(), words.back())
-                                   : fmt::format("{}", fmt::join(words, ", "));
+                        : is_width        ? fmt::format("{} to {}", words.front(), words.back())
+                                          : fmt::format("{}", fmt::join(words, ", "));
     return summary;
   }
 };
@@ -157,11 +158,10 @@ Json to_json(const RecordingSummary& summary) {
                                 {"invalid", one.invalid},
                                 {"nan", one.nan}});
   for (const FieldSummary& one : summary.fields) {
-    Json field = {{"name", one.name},         {"role", one.role},
-                  {"dtype", one.dtype},       {"row_shape", one.row_shape},
-                  {"segments", one.segments}, {"rows", one.rows},
-                  {"bytes", one.bytes},       {"nan_rows", one.nan_rows},
-                  {"in_place", one.in_place}};
+    Json field = {
+        {"name", one.name},           {"role", one.role},         {"dtype", one.dtype},
+        {"row_shape", one.row_shape}, {"segments", one.segments}, {"rows", one.rows},
+        {"bytes", one.bytes},         {"nan_rows", one.nan_rows}, {"in_place", one.in_place}};
     if (!one.recorded_as.empty()) field["recorded_as"] = one.recorded_as;
     if (one.bytes_as_u8 > 0) {
       field["bytes_as_u8"] = one.bytes_as_u8;

@@ -9,6 +9,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/system/stop.h"
+#include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_json.h"
 
 namespace lacuna {
@@ -208,6 +209,7 @@ struct RecordingWriter::State {
   }
   Field new_field(const FieldInfo& info);
   void add_finished(Field field, RowSummary& summary);
+  void add_to_segment(Field field, const Array& checks, const Array& nan);
 };
 
 Field RecordingWriter::State::new_field(const FieldInfo& info) {
@@ -235,6 +237,10 @@ Field RecordingWriter::State::new_field(const FieldInfo& info) {
 
 void RecordingWriter::State::add_finished(Field field, RowSummary& summary) {
   const auto [checks, nan] = summary.finish(field);
+  add_to_segment(std::move(field), checks, nan);
+}
+
+void RecordingWriter::State::add_to_segment(Field field, const Array& checks, const Array& nan) {
   const std::string &in = session().name, &of = segment().name;
   if (field.rows() == 0)
     throw Error("field '{}' of {}/{} has no rows; leave the segment out", field.name, in, of);
@@ -368,6 +374,24 @@ void RecordingWriter::add_in_place(const std::string& name, FieldRole role, DTyp
   }
   progress.end();
   state_->add_finished(std::move(field), summary);
+}
+
+void RecordingWriter::add_reference(const Field& source) {
+  LACUNA_ASSERT(!state_->open);
+  Field field = state_->new_field({.name = source.name,
+                                   .role = source.role,
+                                   .dtype = source.dtype,
+                                   .row_shape = Shape(source.shape.begin() + 1, source.shape.end()),
+                                   .packed = source.packed,
+                                   .recorded_as = source.recorded_as});
+  field.shape[0] = source.rows();
+  field.place = source.place;
+  field.place.file = fs::absolute(source.place.file).lexically_normal();
+  field.place.in_place = true;
+  field.xxh3 = source.xxh3;
+  field.check_rows = source.check_rows;
+  field.nan_rows = source.nan_rows;
+  state_->add_to_segment(std::move(field), read_npy(source.check_file), read_nan_rows(source));
 }
 
 void RecordingWriter::add_truth(const std::string& name, const Array& array) {

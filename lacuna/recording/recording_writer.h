@@ -63,6 +63,8 @@ class RecordingWriter {
   // A field that stays where it is: its bytes are read once, for the checksums. shape is [T, ...].
   void add_in_place(const std::string& name, FieldRole role, DType dtype, Shape shape,
                     const FieldPlace& place, Progress& progress = Progress::none());
+  // A field of another recording, which stays there: its checksums are taken over, nothing is read.
+  void add_reference(const Field& field);
   // Something known of the session beside its rows: truth/SESSION.NAME.npy (Recording::truth()).
   void add_truth(const std::string& name, const Array& array);
   // Finishes it; made_by as for screens: {"command", "settings", "sources"}.

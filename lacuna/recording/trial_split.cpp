@@ -111,7 +111,8 @@ void deal_out(std::vector<TrialGroup>& groups, const Fractions& fractions,
   std::vector<std::array<double, 4>> need(sessions + 1);  // rows still missing; the last: of all
   for (const TrialGroup& group : groups)
     for (size_t p = 0; p < 4; ++p) {
-      for (const auto& [session, rows] : group.rows) need[session][p] += fractions[p] * double(rows);
+      for (const auto& [session, rows] : group.rows)
+        need[session][p] += fractions[p] * double(rows);
       need[sessions][p] += fractions[p] * double(group.size);
     }
   Random random(options.seed);
@@ -181,13 +182,13 @@ Fractions checked_fractions(const std::array<double, 3>& given) {
   return {given[0], given[1], given[2], rest > 1e-9 ? rest : 0};
 }
 
-const RecordingSplit::Covered& find_covered(const Recording& recording,
-                                            const RecordingSplit& split, const std::string& key) {
+const RecordingSplit::Covered& find_covered(const Recording& recording, const RecordingSplit& split,
+                                            const std::string& key) {
   const size_t slash = key.find('/');
   const Session& session = recording.session(key.substr(0, slash));
   if (slash == key.npos && session.segments.size() != 1)
-    throw Error("'{}' has {} segments; name one, as in \"{}/{}\"", key, session.segments.size(), key,
-                session.segments[0].name);
+    throw Error("'{}' has {} segments; name one, as in \"{}/{}\"", key, session.segments.size(),
+                key, session.segments[0].name);
   const std::string segment =
       slash == key.npos ? session.segments[0].name : session.segment(key.substr(slash + 1)).name;
   for (const auto& one : split.segments)
@@ -252,7 +253,8 @@ RecordingSplit draw_trial_split(const Recording& recording, std::string name,
   for (size_t p = 0; p < 3; ++p)
     if (fractions[p] > 0 && trial_counts[p] == 0)
       throw Error(
-          "{} would be empty: there are {} trials, which fall into {} groups that share no stimulus; "
+          "{} would be empty: there are {} trials, which fall into {} groups that share no "
+          "stimulus; "
           "ask for fewer parts, or let repeats be drawn apart",
           lacuna::name(kAllParts[p]), trials.size(), groups.size());
   constexpr std::array<std::string_view, 3> kScopes = {"recording", "session", "none"};
@@ -293,12 +295,11 @@ RecordingSplit recording_split_from_json(const Recording& recording, std::string
     if (words.starts_with(file.string())) throw;
     throw Error("{}: {}", file.string(), words);
   }
-  split.how = {{"by", "file"},
-               {"source",
-                {{"path", file.string()},
-                 {"bytes", fs::file_size(file)},
-                 {"xxh3", hex(hash_file(file))}}},
-               {"counts", counts_of(parts)}};
+  split.how = {
+      {"by", "file"},
+      {"source",
+       {{"path", file.string()}, {"bytes", fs::file_size(file)}, {"xxh3", hex(hash_file(file))}}},
+      {"counts", counts_of(parts)}};
   split.parts = Array::from(std::move(parts));
   return split;
 }

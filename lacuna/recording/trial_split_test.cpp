@@ -91,16 +91,17 @@ TEST(TrialSplit, RepeatedStimuliGoWhereTheyAreWanted) {
   const Recording recording = generate_recording(
       folder / "r", {.sessions = 2, .minutes = 1, .seed = seed, .side = 17, .units = 3}, "test");
   const RecordingSplit split = draw_trial_split(
-      recording, "s",
-      {.fractions = {0.4, 0.2, 0.4}, .seed = seed, .repeated = Part::test});
+      recording, "s", {.fractions = {0.4, 0.2, 0.4}, .seed = seed, .repeated = Part::test});
   for (const Session& session : recording.sessions()) {
     const Segment& images = session.segment("images");
     const auto stimulus = read_whole_numbers(images.field("stimulus"));
     const auto parts = split.of(session.name, "images");
-    const int64_t repeated = *std::ranges::min_element(
-        stimulus, {}, [](int64_t id) { return id < 0 ? INT64_MAX : id; });
+    const int64_t repeated =
+        *std::ranges::min_element(stimulus, {}, [](int64_t id) { return id < 0 ? INT64_MAX : id; });
     for (uint64_t t = 0; t < images.frames; ++t)
-      if (stimulus[t] == repeated) { ASSERT_EQ(parts[t], uint8_t(Part::test)) << t; }
+      if (stimulus[t] == repeated) {
+        ASSERT_EQ(parts[t], uint8_t(Part::test)) << t;
+      }
   }
 }
 
@@ -153,8 +154,9 @@ TEST(TrialSplit, SessionsAddedLaterAreUnused) {
 TEST(TrialSplit, ComesFromListsOfRows) {
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", 1);
-  write_file(folder / "lists.json",
-             R"({"train": {"s0": [[10, 20], 30], "s1/images": [0, 1, 2]}, "val": {"s0/noise": [5]}})");
+  write_file(
+      folder / "lists.json",
+      R"({"train": {"s0": [[10, 20], 30], "s1/images": [0, 1, 2]}, "val": {"s0/noise": [5]}})");
   const RecordingSplit split = recording_split_from_json(recording, "given", folder / "lists.json");
   const auto parts = split.of("s0", "noise");
   EXPECT_EQ(parts[9], 255);

@@ -8,6 +8,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
+#include "lacuna/recording/transforms/transforms.h"
 
 namespace lacuna {
 namespace {
@@ -33,15 +34,23 @@ class MappedRows {
   std::unique_ptr<CheckedRows> checked_;
 };
 
+// An input: a field of the recording, or one that is made of the rows that a window reads.
+struct InputRows {
+  std::unique_ptr<MappedRows> own;  // null: made
+  std::string name;
+  uint64_t columns = 0, bytes = 0;
+};
+
 struct SegmentRows {
   std::unique_ptr<MappedRows> counts, validity;
-  std::vector<std::unique_ptr<MappedRows>> inputs;
+  std::vector<InputRows> inputs;
 
   template <class F>
   void for_each(F&& f) const {
     if (counts) f(*counts);
     if (validity) f(*validity);
-    for (const auto& input : inputs) f(*input);
+    for (const InputRows& input : inputs)
+      if (input.own) f(*input.own);
   }
 };
 
@@ -108,10 +117,27 @@ struct WindowFields::State {
       if (const Field* validity = windows.validity_of(run.session, run.segment))
         rows.validity = std::make_unique<MappedRows>(*validity);
       for (const LaggedField& input : settings.inputs)
-        rows.inputs.push_back(std::make_unique<MappedRows>(segment.field(input.field)));
+        rows.inputs.push_back(open_input(sessions[run.session], segment, input.field));
     }
   }
 
+  InputRows open_input(const Session& session, const Segment& segment,
+                       const std::string& name) const {
+    InputRows input;
+    input.name = name;
+    const Transforms* const transforms = windows.transforms();
+    if (transforms && transforms->has(name)) {
+      transforms->warm(session, segment, name);
+      input.columns = 1;
+      for (const uint64_t extent : transforms->row_shape(session, segment, name))
+        input.columns *= extent;
+      input.bytes = transforms->source_bytes(session, segment, name);
+    } else {
+      input.own = std::make_unique<MappedRows>(segment.field(name));
+      input.columns = input.own->field().columns();
+    }
+    return input;
+  }
   template <class F>
   void for_each(F&& f) const {
     for (const auto& session : segments)
@@ -130,13 +156,15 @@ struct WindowFields::State {
   }
   uint64_t columns_of(size_t input, uint32_t session) const {
     for (const SegmentRows& rows : segments[session])
-      if (rows.counts) return rows.inputs[input]->field().columns();
+      if (rows.counts) return rows.inputs[input].columns;
     return 0;
   }
   void fill_targets(SessionPart& part, uint64_t b, const Window& window,
                     std::vector<float>& scratch) const;
   void fill_inputs(SessionPart& part, uint64_t b, const Window& window,
                    std::vector<float>& scratch) const;
+  void make_input(const InputRows& input, const LaggedField& lagged, const Window& window,
+                  float* out) const;
 };
 
 void WindowFields::State::fill_targets(SessionPart& part, uint64_t b, const Window& window,
@@ -164,10 +192,32 @@ void WindowFields::State::fill_inputs(SessionPart& part, uint64_t b, const Windo
   const WindowSettings& settings = windows.settings();
   for (size_t i = 0; i < settings.inputs.size(); ++i) {
     const LaggedField& input = settings.inputs[i];
-    const uint64_t columns = rows.inputs[i]->field().columns();
+    float* const out = part.inputs[i].data() + b * input.lags * rows.inputs[i].columns;
+    if (!rows.inputs[i].own) {
+      make_input(rows.inputs[i], input, window, out);
+      continue;
+    }
     for (uint64_t lag = 0; lag < input.lags; ++lag)
-      mean_rows(*rows.inputs[i], window.t - (input.first + lag) * settings.step, settings.step,
-                part.inputs[i].data() + (b * input.lags + lag) * columns, scratch);
+      mean_rows(*rows.inputs[i].own, window.t - (input.first + lag) * settings.step, settings.step,
+                out + lag * rows.inputs[i].columns, scratch);
+  }
+}
+
+// All rows of a window at once: they share their halo.
+void WindowFields::State::make_input(const InputRows& input, const LaggedField& lagged,
+                                     const Window& window, float* out) const {
+  const Session& session = windows.recording().sessions()[window.session];
+  const uint64_t step = windows.settings().step, columns = input.columns;
+  const uint64_t oldest = window.t - (lagged.first + lagged.lags - 1) * step;
+  const RowBlock block = windows.transforms()->warm_rows(session, session.segments[window.segment],
+                                                         input.name, oldest, lagged.lags * step);
+  for (uint64_t lag = 0; lag < lagged.lags; ++lag) {
+    const uint64_t t = oldest + (lagged.lags - 1 - lag) * step;
+    for (uint64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      for (uint64_t k = 0; k < step; ++k) sum += double(block.at(t + k)[c]);
+      out[lag * columns + c] = float(sum / double(step));
+    }
   }
 }
 
@@ -179,6 +229,9 @@ WindowFields& WindowFields::operator=(WindowFields&&) noexcept = default;
 uint64_t WindowFields::bytes() const {
   uint64_t total = 0;
   state_->for_each([&](const MappedRows& rows) { total += rows.field().bytes(); });
+  for (const auto& session : state_->segments)
+    for (const SegmentRows& rows : session)
+      for (const InputRows& input : rows.inputs) total += input.bytes;
   return total;
 }
 

@@ -9,6 +9,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
+#include "lacuna/recording/transforms/transforms.h"
 #include "lacuna/recording/trials.h"
 #include "lacuna/screen/samples.h"
 
@@ -206,7 +207,7 @@ void check_window_settings(const Recording& recording, const WindowSettings& set
 class SegmentWindows {
  public:
   SegmentWindows(const Session& session, const Segment& segment, const WindowSettings& settings,
-                 std::span<const uint32_t> units)
+                 std::span<const uint32_t> units, const Transforms* transforms)
       : session_(session), segment_(segment), settings_(settings), units_(units) {
     const std::vector<uint8_t> for_all = rows_valid_for_all(segment, settings);
     const auto valid = [&](const Field& field) {
@@ -215,9 +216,16 @@ class SegmentWindows {
     const Field& stimulus = needed_field(session, segment, settings.stimulus.field, "stimulus");
     add(settings.stimulus, valid(stimulus), true);
     for (const LaggedField& input : settings.inputs) {
-      const Field& field = needed_field(session, segment, input.field, "inputs");
-      std::vector<uint8_t> is_ok = valid(field);
-      exclude_nan(is_ok, field);
+      std::vector<uint8_t> is_ok;
+      if (transforms && transforms->has(input.field)) {
+        is_ok = for_all;
+        const auto nan = transforms->nan_rows(session, segment, input.field);
+        for (uint64_t t = 0; t < nan.size(); ++t) is_ok[t] &= uint8_t(nan[t] == 0);
+      } else {
+        const Field& field = needed_field(session, segment, input.field, "inputs");
+        is_ok = valid(field);
+        exclude_nan(is_ok, field);
+      }
       add(input, std::move(is_ok), false);
     }
     const Field& counts = needed_field(session, segment, settings.counts, "counts");
@@ -284,12 +292,21 @@ Json to_json(const WindowSettings& settings) {
   json["segments"] = settings.segments;
   json["units"] = settings.units;
   json["most_gap"] = settings.most_gap;
+  json["transforms"] = settings.transforms;
   return json;
 }
 
 Windows::Windows(const Recording& recording, const WindowSettings& settings)
     : recording_(recording), settings_(settings) {
   check_window_settings(recording, settings_);
+  if (!settings_.transforms.empty())
+    transforms_ = std::make_shared<const Transforms>(recording_, settings_.transforms);
+  for (const std::string& name : {settings_.stimulus.field, settings_.counts})
+    if (transforms_ && transforms_->has(name))
+      throw Error(
+          "field '{}' is made by transforms, which are for inputs here; write it into a recording "
+          "with `lacuna transform`",
+          name);
   std::set<std::string> found_units;
   for (uint32_t s = 0; s < recording_.sessions().size(); ++s) {
     const Session& session = recording_.sessions()[s];
@@ -305,7 +322,8 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
     uint64_t length = 0, longest = 0;
     for (uint32_t g = 0; g < session.segments.size(); ++g) {
       if (!is_chosen(settings_.segments, session.segments[g].name)) continue;
-      SegmentWindows segment(session, session.segments[g], settings_, units_.back());
+      SegmentWindows segment(session, session.segments[g], settings_, units_.back(),
+                             transforms_.get());
       segment.add_to(runs_, {.session = s, .segment = g, .step = settings_.step});
       length = segment.length();
       longest = std::max(longest, segment.longest_stretch());

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,6 +36,8 @@
 #include "lacuna/recording/recording.h"
 
 namespace lacuna {
+
+class Transforms;
 
 struct LaggedField {
   std::string field;
@@ -53,6 +56,9 @@ struct WindowSettings {
   std::vector<std::string> segments = {};  // names; empty: all
   std::vector<std::string> units = {};     // "SESSION/UNIT" or "UNIT"; empty: all
   double most_gap = 1.5;                   // of a bin: a longer step of `time` ends a run
+  // New fields for inputs (transforms/transforms.h), made when a window is read, of its rows and
+  // their halo: nothing is stored. `lacuna transform` writes those for the stimulus.
+  Json transforms = Json::object();
 };
 Json to_json(const WindowSettings& settings);
 
@@ -94,6 +100,7 @@ class Windows {
   std::span<const uint32_t> units_of(uint32_t session) const { return units_[session]; }
   // The field of counts' validity by unit; null where a segment has none.
   const Field* validity_of(uint32_t session, uint32_t segment) const;
+  const Transforms* transforms() const { return transforms_.get(); }  // null: none
 
  private:
   void number_runs();
@@ -103,6 +110,7 @@ class Windows {
   std::vector<WindowRun> runs_;
   std::vector<uint64_t> first_;  // [runs + 1] number of a run's first window
   std::vector<std::vector<uint32_t>> units_;
+  std::shared_ptr<const Transforms> transforms_;
 };
 
 }  // namespace lacuna

@@ -6,13 +6,16 @@
 //
 // The last writes OUT/index.npy [N, 3] (session, segment, t), OUT/stim.npy [N, lags, Y, X] as the
 // rung gives it, and of session s counts.s.npy, validity.s.npy and input.s.i.npy. SETTINGS is JSON:
-// {"lags", "targets", "step", "inputs": [{"field", "lags", "first"}], "units", "split", "part"}.
+// {"lags", "targets", "step", "inputs": [{"field", "lags", "first"}], "transforms", "units",
+// "split", "part"}.
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <string>
 
 #include "lacuna/ladder/frame_store.h"
 #include "lacuna/ladder/recording_source.h"
-#include "lacuna/recording/testing.h"
+#include "lacuna/recording/toy_recording.h"
 #include "lacuna/recording/trial_split.h"
 #include "lacuna/store/npy.h"
 
@@ -28,6 +31,7 @@ WindowSettings settings_of(const Json& json) {
   settings.step = json.value("step", uint64_t(1));
   for (const Json& input : json.value("inputs", Json::array()))
     settings.inputs.push_back({input.at("field"), input.at("lags"), input.at("first")});
+  settings.transforms = json.value("transforms", Json::object());
   settings.units = json.value("units", std::vector<std::string>());
   return settings;
 }

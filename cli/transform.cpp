@@ -1,0 +1,149 @@
+// lacuna transform RECORDING OUT: new fields from old ones, fewer sessions, a lower rate or
+// resolution, as a new recording that shares what does not change.
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/python_script.h"
+#include "cli/terminal.h"
+#include "lacuna/core/error.h"
+#include "lacuna/recording/transforms/derive_recording.h"
+#include "lacuna/recording/transforms/transform_settings.h"
+
+namespace lacuna::cli {
+namespace {
+
+struct Options {
+  fs::path recording, out, config;
+  std::string resize, python, stimulus = "stim";
+  DeriveOptions derive;
+};
+
+// Files that are gone with it.
+class Workplace {
+ public:
+  explicit Workplace(const fs::path& beside) {
+    const fs::path folder = fs::absolute(beside).parent_path();
+    std::string name = (folder / "lacuna-transform-XXXXXX").string();
+    if (!::mkdtemp(name.data())) throw_errno(name, "cannot create");
+    path_ = name;
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+Array call_python(const Options& options, const TransformedField& field, const Session& session,
+                  const Segment& segment, const std::vector<Array>& sources) {
+  const size_t colon = field.python.rfind(':');
+  if (colon == field.python.npos)
+    throw Error("transform '{}': python is FILE.py:FUNCTION, not '{}'", field.name, field.python);
+  const fs::path file = field.python.substr(0, colon);
+  if (!fs::exists(file)) throw Error("transform '{}': there is no {}", field.name, file.string());
+  const Workplace place(options.out);
+  const Json info = {{"session", session.name}, {"segment", segment.name}, {"rate", session.rate}};
+  std::vector<std::string> words = {file.string(), field.python.substr(colon + 1),
+                                    (place / "result.npy").string(), info.dump()};
+  for (size_t i = 0; i < sources.size(); ++i) {
+    words.push_back((place / fmt::format("{}.npy", i)).string());
+    write_npy(words.back(), sources[i]);
+  }
+  PythonScript script("transform_function.py", options.python, words);
+  std::string line;
+  while (script.read_line(line)) fmt::print(stderr, "{}\n", line);
+  if (const int status = script.end(); status != 0)
+    throw Error("transform '{}': {} ended with status {} on {}/{}; its words are above", field.name,
+                field.python, status, session.name, segment.name);
+  const Array mapped = read_npy(place / "result.npy");  // stays mapped when its name is gone
+  return mapped;
+}
+
+// "25x25": the stimulus in fewer pixels, as bytes.
+void add_resize(Options& options) {
+  const size_t cross = options.resize.find('x');
+  uint64_t height = 0, width = 0;
+  try {
+    height = std::stoull(options.resize.substr(0, cross));
+    width = std::stoull(options.resize.substr(cross + 1));
+  } catch (const std::exception&) {
+    throw UsageError("--resize {} is not HEIGHTxWIDTH, such as 25x25", options.resize);
+  }
+  if (options.derive.transforms.contains(options.stimulus))
+    throw UsageError("--resize: the config has a field '{}' already; resize it there",
+                     options.stimulus);
+  options.derive.transforms[options.stimulus] = {
+      {"from", options.stimulus},
+      {"ops",
+       {{{"resize", {{"height", height}, {"width", width}}}},
+        {{"cast", {{"dtype", "u8"}, {"round", true}}}}}}};
+}
+
+void run(Options options) {
+  if (!options.config.empty())
+    options.derive.transforms = read_transform_settings(options.config);
+  if (!options.resize.empty()) add_resize(options);
+  if (options.derive.transforms.empty() && options.derive.step == 1 &&
+      options.derive.sessions.empty() && options.derive.without.empty())
+    throw UsageError("nothing to do: give --config, --step, --resize, --sessions or --without");
+  options.derive.python = [&](const TransformedField& field, const Session& session,
+                              const Segment& segment, const std::vector<Array>& sources) {
+    return call_python(options, field, session, segment, sources);
+  };
+  TerminalProgress progress;
+  const Recording source = Recording::open(options.recording);
+  const Transforms transforms(source, options.derive.transforms);
+  const Derived made =
+      derive_recording(source, options.out, options.derive, command_line(), progress);
+  for (const TransformedField& field : transforms.fields())
+    for (const std::string& loss : transforms.losses(field.name)) print_note("lossy: " + loss);
+  uint64_t own = 0;
+  for (const Session& session : made.recording.sessions())
+    for (const Segment& segment : session.segments)
+      for (const Field& field : segment.fields) own += field.place.in_place ? 0 : field.bytes();
+  fmt::print("{}: {} sessions written, {} there already; {} of its own, {} in {} and elsewhere\n",
+             options.out.string(), made.written, made.kept, format_bytes(own),
+             format_bytes(made.recording.bytes() - own), options.recording.string());
+}
+
+}  // namespace
+
+void add_transform(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "transform", "Write new fields, a lower rate or resolution of a recording as a new one");
+  command->add_option("RECORDING", options->recording, "A recording")->required();
+  command->add_option("OUT", options->out,
+                      "Where to write. What does not change is not copied: RECORDING must stay.\n"
+                      "What is there already by the same settings is kept, new sessions are added")
+      ->required();
+  command->add_option("--config", options->config,
+                      "YAML: new fields, from which fields, by which steps (docs/recordings.md)");
+  command->add_option("--sessions", options->derive.sessions, "Only these")->delimiter(',');
+  command->add_option("--without", options->derive.without, "Fields to leave out")->delimiter(',');
+  command
+      ->add_option("--step", options->derive.step,
+                   "Rows that become one: frames taken, counts summed, behaviour averaged")
+      ->capture_default_str();
+  command->add_option("--resize", options->resize,
+                      "The stimulus in fewer pixels, as HEIGHTxWIDTH: means, rounded to bytes");
+  command->add_option("--stimulus", options->stimulus, "The field of --resize")
+      ->capture_default_str();
+  command->add_option("--python", options->python, "For functions of yours [LACUNA_PYTHON, python3]");
+  command->footer(
+      "Examples:\n"
+      "  lacuna transform rec slow --step 2\n"
+      "  lacuna transform rec small --resize 25x25 --sessions m1_000,m2_001\n"
+      "  lacuna transform rec rec-gaze --config gaze.yaml");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace lacuna::cli

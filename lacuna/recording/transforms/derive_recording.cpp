@@ -1,0 +1,307 @@
+#include "lacuna/recording/transforms/derive_recording.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/recording/checked_rows.h"
+#include "lacuna/recording/field_values.h"
+#include "lacuna/recording/recording_writer.h"
+#include "lacuna/recording/trials.h"
+
+namespace lacuna {
+namespace {
+
+Json settings_of(const DeriveOptions& options) {
+  return {{"transforms", options.transforms},
+          {"step", options.step},
+          {"without", options.without},
+          {"version", kTransformsVersion}};
+}
+
+// The first rows of groups of `step`, trial by trial, and the number of the piece each lies in.
+struct Groups {
+  std::vector<uint64_t> first;
+  std::vector<int32_t> piece;  // -1 outside trials
+};
+
+Groups find_groups(const Session& session, const Segment& segment, uint64_t step) {
+  Groups groups;
+  uint64_t at = 0;
+  int32_t number = 0;
+  const auto add = [&](uint64_t begin, uint64_t end, int32_t piece) {
+    for (uint64_t t = begin; t + step <= end; t += step) {
+      groups.first.push_back(t);
+      groups.piece.push_back(piece);
+    }
+  };
+  for (const Stretch& stretch : find_stretches(session, segment, 1.5)) {
+    add(at, stretch.begin, -1);
+    add(stretch.begin, stretch.end, number++);
+    at = stretch.end;
+  }
+  add(at, segment.frames, -1);
+  return groups;
+}
+
+enum class Reduce { take, sum, mean, all };
+Reduce reduce_of(const Field& field) {
+  switch (field.role) {
+    case FieldRole::counts:
+      return Reduce::sum;
+    case FieldRole::validity:
+      return Reduce::all;
+    case FieldRole::behaviour:
+      return Reduce::mean;
+    case FieldRole::other:
+      return field.dtype == DType::f32 || field.dtype == DType::f64 || field.dtype == DType::bf16
+                 ? Reduce::mean
+                 : Reduce::take;
+    default:
+      return Reduce::take;
+  }
+}
+
+DType reduced_dtype(const Field& field, Reduce reduce) {
+  if (reduce == Reduce::take) return field.dtype;
+  if (reduce == Reduce::mean) return DType::f32;
+  if (reduce == Reduce::all) return DType::u8;
+  return field.dtype == DType::u8 ? DType::u16 : field.dtype == DType::u16 ? DType::u32 : field.dtype;
+}
+
+// Of a group of rows as numbers, [step, columns]: one row.
+float reduced(Reduce reduce, const std::vector<float>& rows, uint64_t columns, uint64_t c) {
+  double sum = 0;
+  bool is_all = true;
+  for (uint64_t i = c; i < rows.size(); i += columns) {
+    sum += double(rows[i]);
+    is_all &= rows[i] != 0 && !std::isnan(rows[i]);
+  }
+  if (reduce == Reduce::all) return is_all ? 1.0f : 0.0f;
+  return float(reduce == Reduce::mean ? sum * double(columns) / double(rows.size()) : sum);
+}
+
+void append_number(DType dtype, float value, std::vector<std::byte>& out) {
+  with_type(dtype, [&](auto type) {
+    using T = decltype(type);
+    const T number = T(value);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&number);
+    out.insert(out.end(), bytes, bytes + sizeof number);
+  });
+}
+
+// One session of the result.
+class SessionDeriver {
+ public:
+  SessionDeriver(RecordingWriter& writer, const Transforms& transforms,
+                 const DeriveOptions& options, const Session& session)
+      : writer_(writer), transforms_(transforms), options_(options), session_(session) {}
+
+  void make() {
+    writer_.begin_session({.name = session_.name,
+                           .subject = session_.subject,
+                           .rate = session_.rate / double(options_.step),
+                           .units = session_.units});
+    for (const Segment& segment : session_.segments) {
+      writer_.begin_segment(segment.name);
+      const Groups groups =
+          options_.step > 1 ? find_groups(session_, segment, options_.step) : Groups();
+      if (options_.step > 1 && groups.first.empty())
+        throw Error("{}/{}: no trial has {} rows; use a smaller step", session_.name, segment.name,
+                    options_.step);
+      for (const Field& field : segment.fields)
+        if (is_kept(field.name)) add_own(field, groups);
+      for (const TransformedField& field : transforms_.fields())
+        if (is_kept_result(field.name)) add_made(segment, field, groups);
+      if (options_.step > 1)
+        writer_.add_field("run", FieldRole::trial, Array::from(groups.piece));
+    }
+  }
+
+ private:
+  bool is_kept_result(const std::string& name) const {
+    return std::ranges::find(options_.without, name) == options_.without.end();
+  }
+  bool is_kept(const std::string& name) const {
+    return is_kept_result(name) && !transforms_.has(name) && !(options_.step > 1 && name == "run");
+  }
+  void add_own(const Field& field, const Groups& groups) {
+    if (options_.step > 1) {
+      SourceBytes source(field);
+      add_reduced(field, groups, [&](uint64_t t) { return source.row(t); });
+    } else {
+      writer_.add_reference(field);
+    }
+  }
+  struct SourceBytes {
+    Array rows;
+    uint64_t row_bytes;
+    explicit SourceBytes(const Field& field)
+        : rows(read_checked(field)), row_bytes(field.row_bytes()) {}
+    const std::byte* row(uint64_t t) const { return rows.bytes().data() + t * row_bytes; }
+  };
+  void begin(const Field& field, DType dtype, bool packed) {
+    writer_.begin_field({.name = field.name,
+                         .role = field.role,
+                         .dtype = dtype,
+                         .row_shape = Shape(field.shape.begin() + 1, field.shape.end()),
+                         .packed = packed,
+                         .recorded_as = field.recorded_as});
+  }
+  template <class RowAt>
+  void add_reduced(const Field& field, const Groups& groups, RowAt&& row_at) {
+    const Reduce reduce = reduce_of(field);
+    begin(field, reduced_dtype(field, reduce), reduce == Reduce::take && field.packed);
+    const uint64_t columns = field.columns();
+    std::vector<float> rows(options_.step * columns);
+    std::vector<std::byte> out;
+    for (const uint64_t t : groups.first) {
+      throw_if_stopped();
+      out.clear();
+      if (reduce == Reduce::take) {
+        const std::byte* const row = row_at(t);
+        out.assign(row, row + field.row_bytes());
+      } else {
+        for (uint64_t k = 0; k < options_.step; ++k)
+          read_row(field, row_at(t + k), rows.data() + k * columns);
+        const DType dtype = reduced_dtype(field, reduce);
+        for (uint64_t c = 0; c < columns; ++c)
+          append_number(dtype, reduced(reduce, rows, columns, c), out);
+      }
+      writer_.append(out);
+    }
+    writer_.end_field();
+  }
+  // A made field, as one of the recording: what is reduced then is what a reader would see.
+  void add_made(const Segment& segment, const TransformedField& made, const Groups& groups) {
+    Field field;
+    field.name = made.name;
+    field.role = transforms_.role(segment, made.name);
+    if (!made.python.empty()) return add_python(segment, made, field, groups);
+    field.dtype = transforms_.dtype(session_, segment, made.name);
+    field.shape = transforms_.row_shape(session_, segment, made.name);
+    field.shape.insert(field.shape.begin(), segment.frames);
+    if (options_.step > 1) {
+      std::vector<std::byte> all;  // of one field of one segment
+      transforms_.run(session_, segment, made.name,
+                      [&](auto rows) { all.insert(all.end(), rows.begin(), rows.end()); });
+      return add_reduced(field, groups,
+                         [&](uint64_t t) { return all.data() + t * field.row_bytes(); });
+    }
+    begin(field, field.dtype, false);
+    transforms_.run(session_, segment, made.name, [&](auto rows) { writer_.append(rows); });
+    writer_.end_field();
+  }
+  void add_python(const Segment& segment, const TransformedField& made, Field field,
+                  const Groups& groups) {
+    if (!options_.python)
+      throw Error("transform '{}' calls Python, which is not there", made.name);
+    std::vector<Array> sources;
+    for (const std::string& name : made.from) sources.push_back(source_array(segment, name));
+    const Array result = options_.python(made, session_, segment, sources);
+    if (result.shape().empty() || result.shape()[0] != segment.frames)
+      throw Error("transform '{}': {} gave {} rows for the {} of {}/{}", made.name, made.python,
+                  result.shape().empty() ? 0 : result.shape()[0], segment.frames, session_.name,
+                  segment.name);
+    field.dtype = result.dtype();
+    field.shape = result.shape();
+    if (options_.step > 1)
+      return add_reduced(field, groups, [&](uint64_t t) {
+        return result.bytes().data() + t * field.row_bytes();
+      });
+    begin(field, field.dtype, false);
+    writer_.append(result.bytes());
+    writer_.end_field();
+  }
+  Array source_array(const Segment& segment, const std::string& name) const {
+    if (!transforms_.has(name)) return read_checked(segment.field(name));
+    RowBlock block = transforms_.rows(session_, segment, name, 0, segment.frames);
+    Shape shape = block.row;
+    shape.insert(shape.begin(), segment.frames);
+    return Array::from(std::move(block.values), std::move(shape));
+  }
+
+  RecordingWriter& writer_;
+  const Transforms& transforms_;
+  const DeriveOptions& options_;
+  const Session& session_;
+};
+
+// What is there already: by session, the key it was made with.
+std::map<std::string, std::string> keys_in(const fs::path& out, const Json& settings) {
+  std::map<std::string, std::string> keys;
+  if (!is_there(out / kManifest)) return keys;
+  const Recording there = Recording::open(out);
+  const Json& manifest = there.directory().manifest();
+  const auto read = [&](const Json& made_by) {
+    const Json found = made_by.value("settings", Json::object()).value("derived", Json());
+    if (found != settings)
+      throw Error(
+          "{}: a recording is there that was not made by these transforms; choose another name, or "
+          "delete it",
+          out.string());
+    for (const auto& [session, key] : made_by.at("settings").at("keys").items())
+      keys[session] = key.get<std::string>();
+  };
+  read_manifest(out, [&] {
+    read(manifest.at("made_by"));
+    if (manifest.contains("added_by"))
+      for (const Json& added : manifest.at("added_by")) read(added);
+  });
+  return keys;
+}
+
+}  // namespace
+
+Derived derive_recording(const Recording& source, const fs::path& out, const DeriveOptions& options,
+                         const std::string& command, Progress& progress) {
+  if (options.step == 0) throw Error("a step of 0 rows; use at least 1");
+  const Transforms transforms(source, options.transforms);
+  const Json settings = settings_of(options);
+  const auto keys = keys_in(out, settings);
+  std::vector<const Session*> missing;
+  Json new_keys = Json::object();
+  uint64_t kept = 0, frames = 0;
+  for (const std::string& name : options.sessions) source.session(name);
+  for (const Session& session : source.sessions()) {
+    if (!options.sessions.empty() &&
+        std::ranges::find(options.sessions, session.name) == options.sessions.end())
+      continue;
+    const std::string key = hex(transform_key(source, session.name, settings));
+    const auto there = keys.find(session.name);
+    if (there != keys.end() && there->second != key)
+      throw Error("{}: session '{}' has changed since; delete the directory and make it again",
+                  out.string(), session.name);
+    if (there != keys.end()) {
+      ++kept;
+      continue;
+    }
+    for (const Segment& segment : session.segments)  // says what cannot be before anything is written
+      for (const TransformedField& field : transforms.fields())
+        if (field.python.empty()) transforms.row_shape(session, segment, field.name);
+    missing.push_back(&session);
+    new_keys[session.name] = key;
+    frames += session.frames();
+  }
+  if (missing.empty()) return {Recording::open(out), 0, kept};
+  const Json made_by = {{"command", command},
+                        {"settings", {{"derived", settings}, {"keys", new_keys}}},
+                        {"sources", {{{"path", fs::absolute(source.path()).string()},
+                                      {"fingerprint", hex(source.fingerprint().value())}}}}};
+  RecordingWriter writer(out, {.add = !keys.empty()}, made_by);
+  progress.begin("transforming", frames, "frames");
+  uint64_t done = 0;
+  for (const Session* session : missing) {
+    SessionDeriver(writer, transforms, options, *session).make();
+    progress.advance(done += session->frames());
+  }
+  progress.end();
+  Recording made = writer.commit(made_by);
+  return {std::move(made), missing.size(), kept};
+}
+
+}  // namespace lacuna

@@ -1,0 +1,50 @@
+// A recording made from another: new fields by transforms, fewer sessions, a lower rate.
+//
+//   derive_recording(source, "small", {.transforms = {...}, .step = 2}, command);
+//
+// What does not change is not copied: such fields refer to the source's bytes where they lie
+// (Field::place), so that the source must stay. A transform that needs more than a window runs
+// here, once.
+//
+// step k: every k rows of a trial (its remainder is dropped) become one: the stimulus is taken at
+// the first, counts are summed (u16 where they were u8), behaviour and other floats are averaged
+// (f32), validity is that of all k, trial, stimulus id and time are those of the first. The rate
+// becomes rate / k. A field `run`, of role trial, keeps windows from crossing the gaps that the
+// coarser clock no longer shows.
+//
+// The result is keyed by the source's session, the settings and the version of the transforms: the
+// same call again writes nothing; a session that was added to the source since is added; a session
+// that has changed, or other settings, are refused with what to do.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lacuna/recording/recording.h"
+#include "lacuna/recording/transforms/transforms.h"
+
+namespace lacuna {
+
+struct DeriveOptions {
+  Json transforms = Json::object();        // transforms.h
+  std::vector<std::string> sessions = {};  // names; empty: all
+  std::vector<std::string> without = {};   // fields to leave out
+  uint64_t step = 1;
+  // Calls the user's function of a transform with `python`: sources of one segment, all rows, in;
+  // the result [T, ...] out, in f32, f64 or u8.
+  std::function<Array(const TransformedField&, const Session&, const Segment&,
+                      const std::vector<Array>& sources)>
+      python = {};
+};
+
+struct Derived {
+  Recording recording;
+  uint64_t written = 0, kept = 0;  // sessions
+};
+
+// Throws Error before anything is written where the settings cannot work.
+Derived derive_recording(const Recording& source, const fs::path& out, const DeriveOptions& options,
+                         const std::string& command, Progress& progress = Progress::none());
+
+}  // namespace lacuna

@@ -22,8 +22,14 @@ std::string indented(const std::string& text) {
 
 std::string all_settings() {
   std::string text = indented(default_config());
-  for (const std::string& name : model_names())
-    text += fmt::format("\nUnder `model`, with name {}:\n{}", name, indented(model_defaults(name)));
+  const auto add_models = [&](DataKind kind) {
+    for (const std::string& name : model_names(kind))
+      text += fmt::format("\nUnder `model`, with name {}:\n{}", name,
+                          indented(model_defaults(name, kind)));
+  };
+  add_models(DataKind::screen);
+  text += "\nOf a config that names a recording:\n" + indented(default_recording_config());
+  add_models(DataKind::recording);
   return text;
 }
 

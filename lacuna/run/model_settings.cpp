@@ -11,35 +11,35 @@ namespace lacuna {
 namespace {
 
 // In a function, so that it exists before the first model of any file is added.
-std::map<std::string, const char*>& all_defaults() {
-  static std::map<std::string, const char*> defaults;
-  return defaults;
+std::map<std::string, const char*>& all_defaults(DataKind kind) {
+  static std::map<DataKind, std::map<std::string, const char*>> defaults;
+  return defaults[kind];
 }
 
 }  // namespace
 
-void add_model_settings(const std::string& name, const char* defaults) {
-  const bool is_new = all_defaults().emplace(name, defaults).second;
+void add_model_settings(const std::string& name, const char* defaults, DataKind kind) {
+  const bool is_new = all_defaults(kind).emplace(name, defaults).second;
   LACUNA_ASSERT(is_new);
 }
 
-std::vector<std::string> model_names() {
+std::vector<std::string> model_names(DataKind kind) {
   std::vector<std::string> names;
-  for (const auto& [name, defaults] : all_defaults()) names.push_back(name);
+  for (const auto& [name, defaults] : all_defaults(kind)) names.push_back(name);
   return names;
 }
 
-const char* model_defaults(const std::string& name) {
-  const auto found = all_defaults().find(name);
-  if (found == all_defaults().end())
-    throw Error("there is no model '{}'; there are: {}", name, fmt::join(model_names(), ", "));
+const char* model_defaults(const std::string& name, DataKind kind) {
+  const auto found = all_defaults(kind).find(name);
+  if (found == all_defaults(kind).end())
+    throw Error("there is no model '{}'; there are: {}", name, fmt::join(model_names(kind), ", "));
   return found->second;
 }
 
-void complete_model(YAML::Node settings) {
+void complete_model(YAML::Node settings, DataKind kind) {
   if (!settings["name"])
-    throw Error("the model has no name; there are: {}", fmt::join(model_names(), ", "));
-  complete(settings, model_defaults(settings["name"].as<std::string>()), "model");
+    throw Error("the model has no name; there are: {}", fmt::join(model_names(kind), ", "));
+  complete(settings, model_defaults(settings["name"].as<std::string>(), kind), "model");
 }
 
 }  // namespace lacuna

@@ -11,12 +11,15 @@
 
 namespace lacuna {
 
+enum class DataKind { screen, recording };  // what a model is trained on
+
 // `defaults` is the YAML text of all settings, `name` among them; it lives as long as the program.
-void add_model_settings(const std::string& name, const char* defaults);
-std::vector<std::string> model_names();
+void add_model_settings(const std::string& name, const char* defaults,
+                        DataKind kind = DataKind::screen);
+std::vector<std::string> model_names(DataKind kind = DataKind::screen);
 // Throws Error naming an unknown model, with those that there are.
-const char* model_defaults(const std::string& name);
+const char* model_defaults(const std::string& name, DataKind kind = DataKind::screen);
 // Adds the settings that were left out. Throws Error naming an unknown model or key.
-void complete_model(YAML::Node settings);
+void complete_model(YAML::Node settings, DataKind kind = DataKind::screen);
 
 }  // namespace lacuna

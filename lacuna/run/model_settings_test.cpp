@@ -13,6 +13,7 @@ const bool known = [] {
                      "name: hetero_gin\nwidth: 64\nlayers: 3\nmerge: sum\ndropout: 0.1\n");
   add_model_settings("mlp", "name: mlp\nwidth: 64\ndropout: 0.1\n");
   add_model_settings("dango", "name: dango\nwidth: 64\nzero_weight: 0.1\n");
+  add_model_settings("core_readout", "name: core_readout\nchannels: 64\n", DataKind::recording);
   return true;
 }();
 

@@ -11,6 +11,10 @@
 //   loss     mse or log_cosh
 //   epoch    what total_loss() is told
 //   steps    how many steps of AdamW follow
+// A JOB with `recording` instead of a screen has one case, of CoreReadout: settings `model`,
+// `sessions` (of each: units, inputs, windows) and a folder `recording` with stimulus.npy u8
+// [B, lags, Y, X], and of each session s counts<s>.npy f64 [b, units], validity<s>.npy u8 and
+// inputs<s>.npy f64 [b, K]. Its predictions are prediction<s>.
 //
 // OUT/<case>.safetensors, all f64: weight/<name> (drawn, then shaken so that nothing sits at its
 // special first value), prediction [B, L], loss, gradient/<name>, and after/<name>: the weights
@@ -22,9 +26,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cstdio>
+#include <functional>
 
 #include "lacuna/core/error.h"
 #include "lacuna/nn/model.h"
+#include "lacuna/nn/models/core_readout.h"
 #include "lacuna/screen/screen.h"
 #include "lacuna/store/npy.h"
 #include "lacuna/store/safetensors.h"
@@ -63,6 +69,77 @@ at::Tensor loss_of(const std::string& name, const at::Tensor& prediction,
   return name == "mse" ? difference.square().mean() : difference.cosh().log().mean();
 }
 
+// Drawn, then shaken so that nothing sits at its special first value.
+void shake(torch::nn::Module& model, Safetensors& result) {
+  for (const auto& weight : model.named_parameters()) {
+    const at::NoGradGuard no_grad;
+    weight.value().add_(at::randn_like(weight.value()), kShake);
+    result.arrays["weight/" + weight.key()] = to_array(weight.value());
+  }
+}
+
+// The gradients that are there, and the weights after some steps of AdamW.
+void step(torch::nn::Module& model, int steps, const std::function<at::Tensor()>& forward,
+          Safetensors& result) {
+  for (const auto& weight : model.named_parameters()) {
+    const auto& gradient = weight.value().grad();
+    result.arrays["gradient/" + weight.key()] =
+        to_array(gradient.defined() ? gradient : at::zeros_like(weight.value()));
+  }
+  torch::optim::AdamW optimiser(model.parameters(), torch::optim::AdamWOptions(1e-3).eps(1e-6));
+  for (int i = 0; i < steps; ++i) {
+    optimiser.zero_grad();
+    forward().backward();
+    optimiser.step();
+  }
+  for (const auto& weight : model.named_parameters())
+    result.arrays["after/" + weight.key()] = to_array(weight.value());
+}
+
+at::Tensor read_tensor(const fs::path& file, at::ScalarType type) {
+  const Array array = read_npy(file);
+  const std::vector<int64_t> shape(array.shape().begin(), array.shape().end());
+  return at::from_blob(const_cast<std::byte*>(array.bytes().data()), shape, type).clone();
+}
+
+void run_recording(const YAML::Node& job, const fs::path& out) {
+  const fs::path folder = job["recording"].as<std::string>();
+  WindowInput input;
+  input.stimulus = read_tensor(folder / "stimulus.npy", at::kByte);
+  RecordingShape shape = {
+      input.stimulus.size(1), input.stimulus.size(2), input.stimulus.size(3), {}};
+  std::vector<at::Tensor> counts, validity;
+  for (const auto& session : job["sessions"]) {
+    const auto s = std::to_string(shape.sessions.size());
+    const auto file = [&](const char* name) { return folder / (name + s + ".npy"); };
+    shape.sessions.push_back(
+        {"s" + s, session["units"].as<int64_t>(), session["inputs"].as<int64_t>()});
+    const bool has_inputs = shape.sessions.back().inputs > 0;
+    input.sessions.push_back(int64_t(input.sessions.size()));
+    input.ptr.push_back(input.ptr.back() + session["windows"].as<int64_t>());
+    input.inputs.push_back(has_inputs ? read_tensor(file("inputs"), at::kDouble) : at::Tensor());
+    counts.push_back(read_tensor(file("counts"), at::kDouble));
+    validity.push_back(read_tensor(file("validity"), at::kByte));
+  }
+  const auto model = make_core_readout(YAML::Clone(job["model"]), shape, at::kCPU, /*seed=*/7);
+  model->to(at::kDouble);
+  Safetensors result;
+  shake(*model, result);
+  std::vector<at::Tensor> rates;
+  const auto forward = [&] {
+    rates = model->forward(input);
+    const PoissonLoss loss = poisson_loss(rates, counts, validity);
+    return loss.sum / loss.valid;
+  };
+  const auto loss = forward();
+  loss.backward();
+  for (size_t s = 0; s < rates.size(); ++s)
+    result.arrays["prediction" + std::to_string(s)] = to_array(rates[s]);
+  result.arrays["loss"] = to_array(loss);
+  step(*model, job["steps"].as<int>(), forward, result);
+  write_safetensors(out / "recording.safetensors", result);
+}
+
 void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out) {
   const auto input = to_input(job["removed"].as<std::vector<std::vector<int32_t>>>());
   const auto labels = to_tensor(job["labels"].as<std::vector<std::vector<double>>>());
@@ -72,11 +149,7 @@ void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out
   const auto write = [&](const std::string& name, const at::Tensor& tensor) {
     result.arrays[name] = to_array(tensor);
   };
-  for (const auto& weight : model->named_parameters()) {
-    const at::NoGradGuard no_grad;
-    weight.value().add_(at::randn_like(weight.value()), kShake);
-    write("weight/" + weight.key(), weight.value());
-  }
+  shake(*model, result);
   at::Tensor prediction;
   const auto forward = [&] {
     at::manual_seed(kDropoutSeed);
@@ -88,24 +161,13 @@ void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out
   loss.backward();
   write("prediction", prediction);
   write("loss", loss);
-  for (const auto& weight : model->named_parameters()) {
-    const auto& gradient = weight.value().grad();
-    write("gradient/" + weight.key(),
-          gradient.defined() ? gradient : at::zeros_like(weight.value()));
-  }
-  torch::optim::AdamW optimiser(model->parameters(), torch::optim::AdamWOptions(1e-3).eps(1e-6));
-  for (int step = 0; step < job["steps"].as<int>(); ++step) {
-    optimiser.zero_grad();
-    forward().backward();
-    optimiser.step();
-  }
-  for (const auto& weight : model->named_parameters())
-    write("after/" + weight.key(), weight.value());
+  step(*model, job["steps"].as<int>(), forward, result);
   write_safetensors(out, result);
 }
 
 void run(const fs::path& job_file, const fs::path& out) {
   const YAML::Node job = YAML::LoadFile(job_file.string());
+  if (job["recording"]) return run_recording(job, out);
   HeteroGraph graph = Screen::open(job["screen"].as<std::string>()).graph();
   if (job["features"])
     graph.add_feature("gene", "given", read_npy(job["features"].as<std::string>()));

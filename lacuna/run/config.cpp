@@ -76,10 +76,11 @@ YAML::Node tree_of(const std::string& setting) {
   return tree;
 }
 
-TrainOptions read_train(const Settings& s) {
+TrainOptions read_train(const Settings& s, DataKind kind) {
+  const bool is_screen = kind == DataKind::screen;
   TrainOptions t;
   t.epochs = s.count("epochs", 1);
-  t.batch = s.text("batch") == "auto" ? 0 : s.count("batch", 1, 1'000'000);
+  t.batch = is_screen && s.text("batch") == "auto" ? 0 : s.count("batch", 1, 1'000'000);
   t.lr = s.number("lr", 0);
   t.weight_decay = s.number("weight_decay", 0);
   t.warmup_steps = s.count("warmup_steps", 0);
@@ -88,8 +89,8 @@ TrainOptions read_train(const Settings& s) {
   t.clip = s.number("clip", 0);
   t.accumulate = s.count("accumulate", 1);
   t.patience = s.count("patience", 0);
-  t.loss = s.choice("loss", {"mse", "logcosh", "huber"});
-  t.weight_column = s.text("weight_column");
+  t.loss = is_screen ? s.choice("loss", {"mse", "logcosh", "huber"}) : "poisson";
+  if (is_screen) t.weight_column = s.text("weight_column");
   t.precision = s.choice("precision", {"f32", "bf16"});
   t.device = s.choice("device", {"auto", "cpu", "cuda"});
   t.seed = uint64_t(s.count("seed", 0, std::numeric_limits<int64_t>::max()));
@@ -99,19 +100,39 @@ TrainOptions read_train(const Settings& s) {
   return t;
 }
 
-Config resolve(const YAML::Node& tree) {
-  const Settings top(tree, ""), evaluate(tree["evaluate"], "evaluate");
-  Config config;
+// Which of the two lists of keys a tree is of.
+DataKind kind_of(const YAML::Node& tree) {
+  return tree["recording"] ? DataKind::recording : DataKind::screen;
+}
+
+void read_screen_options(const Settings& top, Config& config) {
   config.screen = top.text("screen");
   if (config.screen.empty())
-    throw Error("the config names no screen; add `screen: DIRECTORY` or --set screen=DIRECTORY");
-  config.split = top.text("split");
+    throw Error(
+        "the config names no screen; add `screen: DIRECTORY` or --set screen=DIRECTORY "
+        "(or `recording: DIRECTORY`)");
   config.labels = top.list("labels");
   config.graph = top.choice("graph", {"kept", "shuffled"});
   config.rung = rung_from_name(top.text("rung"), kScreenRungs);
+}
+
+Config resolve(const YAML::Node& tree) {
+  const DataKind kind = kind_of(tree);
+  const Settings top(tree, ""), evaluate(tree["evaluate"], "evaluate");
+  Config config;
+  if (kind == DataKind::screen) {
+    read_screen_options(top, config);
+  } else {
+    config.recording = read_recording_options(tree);
+    if (!config.recording.is_given())
+      throw Error(
+          "the config names no recording; add `recording: DIRECTORY` or --set "
+          "recording=DIRECTORY");
+  }
+  config.split = top.text("split");
   config.store = top.text("store");
   config.model = tree["model"];
-  config.train = read_train(Settings(tree["train"], "train"));
+  config.train = read_train(Settings(tree["train"], "train"), kind);
   config.evaluate = {evaluate.list("parts"), evaluate.flag("baselines"),
                      evaluate.count("bootstrap", 0, 1'000'000)};
   std::set<Part> parts;
@@ -120,7 +141,7 @@ Config resolve(const YAML::Node& tree) {
       throw Error("evaluate.parts names '{}' twice; name each part once",
                   name(part_from_name(part)));
   // Checks the model's keys here, where it is still known which file or setting they come from.
-  complete_model(YAML::Clone(tree["model"]));
+  complete_model(YAML::Clone(tree["model"]), kind);
   config.resolved = tree;
   return config;
 }
@@ -143,11 +164,23 @@ Config resolve_with(const YAML::Node& base, const std::vector<std::string>& sett
   }
 }
 
+// A text, or a setting on top of it, that names a recording has the keys of recordings.
+bool names_recording(const YAML::Node& given, const std::vector<std::string>& settings) {
+  if (given.IsMap() && given["recording"]) return true;
+  const bool has_screen = given.IsMap() && given["screen"];
+  return !has_screen && std::any_of(settings.begin(), settings.end(), [](const std::string& text) {
+    return text.starts_with("recording=");
+  });
+}
+
 // `where` names the text in messages.
 Config parse_named(const std::string& text, const std::string& where,
                    const std::vector<std::string>& settings) {
-  YAML::Node tree = YAML::Load(kDefaults);
   const YAML::Node given = load_yaml(text, where);
+  const bool names = names_recording(given, settings);
+  if (names && given.IsMap() && given["screen"])
+    throw Error("{} names both a screen and a recording; keep one", where);
+  YAML::Node tree = YAML::Load(names ? default_recording_config() : kDefaults);
   if (!given.IsNull()) lay_over(tree, given, "", "model");
   return resolve_with(tree, settings);
 }
@@ -181,9 +214,17 @@ void flatten(const YAML::Node& node, const std::string& where,
   }
 }
 
-bool is_model(const std::string& name) {
-  const std::vector<std::string> names = model_names();
+bool is_model(const std::string& name, DataKind kind) {
+  const std::vector<std::string> names = model_names(kind);
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The settings that are places, and where a config has them.
+std::map<std::string, fs::path*> places_of(Config& config) {
+  const bool is_screen = config.kind() == DataKind::screen;
+  return {is_screen ? std::pair<const std::string, fs::path*>{"screen", &config.screen}
+                    : std::pair<const std::string, fs::path*>{"recording", &config.recording.path},
+          {"store", &config.store}};
 }
 
 }  // namespace
@@ -198,8 +239,8 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
                    std::vector<std::string>& left_out) {
   YAML::Node tree = YAML::Clone(config.resolved);
   const std::string model = model_named(settings);
-  if (is_model(model) && model != config.model["name"].as<std::string>()) {
-    const YAML::Node known = YAML::Load(model_defaults(model));
+  if (is_model(model, config.kind()) && model != config.model["name"].as<std::string>()) {
+    const YAML::Node known = YAML::Load(model_defaults(model, config.kind()));
     for (const auto& entry : config.model) {
       const auto key = entry.first.as<std::string>();
       if (known[key]) continue;
@@ -215,10 +256,26 @@ Config read_config(const fs::path& path, const std::vector<std::string>& setting
 }
 
 void make_paths_absolute(Config& config) {
-  for (const auto& [key, path] :
-       {std::pair("screen", &config.screen), std::pair("store", &config.store)}) {
+  for (const auto& [key, path] : places_of(config)) {
     if (path->empty()) continue;
     *path = fs::absolute(*path);
+    config.resolved[key] = path->string();
+  }
+  fs::path& weights = config.recording.weights_from;
+  if (weights.empty()) return;
+  weights = fs::absolute(weights);
+  config.resolved["train"]["weights"] = weights.string();
+}
+
+bool is_place(const std::string& key) {
+  return key == "screen" || key == "recording" || key == "store";
+}
+
+void take_places(Config& config, const Config& from) {
+  Config other = from;
+  const auto there = places_of(other);
+  for (const auto& [key, path] : places_of(config)) {
+    *path = *there.at(key);
     config.resolved[key] = path->string();
   }
 }

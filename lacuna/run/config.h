@@ -1,7 +1,8 @@
 // The settings of a run: a YAML file over the defaults below, with `--set key=value` on top.
 //
 // Every key has a default but `screen`, so the defaults are the list of what can be set; a key that
-// is not in it is an Error that names the nearest one. The keys under `model` beside `name` are the
+// is not in it is an Error that names the nearest one. A config that names a `recording` instead
+// has other keys (recording_config.h). The keys under `model` beside `name` are the
 // model's own (model_settings.h). A mistake in a file is an Error, one in a setting on top of it a
 // UsageError; the values of a model's own keys are checked when the model is made.
 #pragma once
@@ -14,6 +15,8 @@
 
 #include "lacuna/core/system/file.h"
 #include "lacuna/ladder/rung.h"
+#include "lacuna/run/model_settings.h"
+#include "lacuna/run/recording_config.h"
 
 namespace lacuna {
 
@@ -27,7 +30,7 @@ struct TrainOptions {
   double clip;             // of the gradient's norm; 0: none
   int64_t accumulate;      // batches a step
   int64_t patience;        // epochs without a better validation Pearson before it stops; 0: never
-  std::string loss;        // mse, logcosh, huber
+  std::string loss;        // mse, logcosh, huber; poisson of a recording
   std::string weight_column;
   std::string precision;  // f32, bf16
   std::string device;     // auto, cpu, cuda
@@ -44,7 +47,8 @@ struct EvaluateOptions {
 };
 
 struct Config {
-  fs::path screen;
+  fs::path screen;             // or
+  RecordingOptions recording;  // where the config names one
   std::string split;
   std::vector<std::string> labels;  // empty: all
   std::string graph;                // kept, shuffled
@@ -55,6 +59,8 @@ struct Config {
   EvaluateOptions evaluate;
 
   YAML::Node resolved;  // all of it, as written into a run
+
+  DataKind kind() const { return recording.is_given() ? DataKind::recording : DataKind::screen; }
 };
 
 // Throws Error or UsageError naming file, key and value.
@@ -64,8 +70,12 @@ Config parse_config(const std::string& text, const std::vector<std::string>& set
 // `config` that this model has not are left out, and listed in `left_out` ("model.layers").
 Config vary_config(const Config& config, const std::vector<std::string>& settings,
                    std::vector<std::string>& left_out);
-// Of the screen and the store, so that the config means the same in every directory.
+// Of the data and the store, so that the config means the same in every directory.
 void make_paths_absolute(Config& config);
+// The settings that say where the data lies, and not what it is: a run goes on where they have
+// changed.
+bool is_place(const std::string& key);  // "screen", "recording", "store"
+void take_places(Config& config, const Config& from);
 std::string to_yaml(const Config& config);
 // All settings of a YAML text by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]".
 // They may be of a model or a version that this program does not know. Throws Error for text that

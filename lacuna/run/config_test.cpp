@@ -264,5 +264,55 @@ evaluate:
   EXPECT_ERROR(settings_of("a: [", "config.yaml"), "config.yaml: line 1");
 }
 
+Config parse_recording(const std::string& text, const std::vector<std::string>& settings = {}) {
+  return parse_config("recording: r\n" + text, settings);
+}
+
+TEST(RecordingConfig, HasKeysOfItsOwn) {
+  const Config config = parse_recording(
+      "window: {lags: 9, inputs: [behavior, 'eye:5', 'robs:10@1']}\nsessions: [a, b]\n"
+      "order: {by: weights, weights: [a=2, b=0.5]}");
+  EXPECT_EQ(config.kind(), DataKind::recording);
+  EXPECT_EQ(config.recording.path, "r");
+  EXPECT_EQ(config.split, "trials");
+  EXPECT_EQ(config.train.loss, "poisson");
+  const WindowSettings& windows = config.recording.windows;
+  EXPECT_EQ(windows.stimulus.lags, 9u);
+  EXPECT_EQ(windows.sessions, (std::vector<std::string>{"a", "b"}));
+  ASSERT_EQ(windows.inputs.size(), 3u);
+  EXPECT_EQ(windows.inputs[1].lags, 5u);
+  EXPECT_EQ(windows.inputs[2].first, 1u);
+  for (const LaggedField& field : windows.inputs)
+    EXPECT_EQ(to_text(lagged_field_from_text(to_text(field))), to_text(field));
+  EXPECT_EQ(config.recording.weights[1], std::pair(std::string("b"), 0.5));
+  EXPECT_EQ(to_yaml(parse_config(to_yaml(config), {})), to_yaml(config));
+  EXPECT_EQ(parse("").kind(), DataKind::screen);
+  EXPECT_EQ(parse_config("", {"recording=r"}).kind(), DataKind::recording);
+}
+
+TEST(RecordingConfig, WhatCannotBeIsNamed) {
+  EXPECT_ERROR(parse_recording("window: {lag: 3}"), "did you mean 'window.lags'?");
+  EXPECT_ERROR(parse_recording("graph: kept"), "there is no setting 'graph'");
+  EXPECT_ERROR(parse_recording("train: {loss: mse}"), "there is no setting 'train.loss'");
+  EXPECT_ERROR(parse("window: {lags: 3}"), "there is no setting 'window'");
+  EXPECT_ERROR(parse_recording("screen: s"), "both a screen and a recording");
+  EXPECT_ERROR(parse_recording("model: {name: mlp}"), "there is no model 'mlp'");
+  EXPECT_ERROR(parse_recording("window: {inputs: ['eye:x']}"), "FIELD:LAGS@FIRST");
+  EXPECT_ERROR(parse_recording("order: {weights: [a=1]}"), "set order.by=weights");
+  EXPECT_ERROR(parse_recording("order: {by: weights, weights: [a=0]}"), "a share above 0");
+  EXPECT_ERROR(parse_recording("train: {freeze: core}"), "train.weights=RUN");
+  EXPECT_ERROR(parse_recording("train: {batch: auto}"), "train.batch");
+}
+
+TEST(RecordingConfig, PlacesAreTakenOver) {
+  Config config = parse_recording("");
+  make_paths_absolute(config);
+  EXPECT_EQ(config.recording.path, fs::current_path() / "r");
+  take_places(config, parse_config("{recording: elsewhere, store: s}", {}));
+  const Config again = parse_config(to_yaml(config), {});
+  EXPECT_EQ(again.recording.path, "elsewhere");
+  EXPECT_EQ(again.store, "s");
+}
+
 }  // namespace
 }  // namespace lacuna

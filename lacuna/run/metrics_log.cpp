@@ -22,6 +22,12 @@ Json parse_line(std::string_view text) {
   return line;
 }
 
+std::map<std::string, double> numbers_in(const Json& json) {
+  std::map<std::string, double> numbers;
+  for (const auto& [name, value] : json.items()) numbers[name] = number_of(json, name.c_str());
+  return numbers;
+}
+
 void add_line(const Json& json, MetricsLog& log) {
   const std::string kind = json.at("kind").get<std::string>();
   const auto epoch = json.at("epoch").get<uint64_t>(), step = json.at("step").get<uint64_t>();
@@ -44,7 +50,7 @@ void add_line(const Json& json, MetricsLog& log) {
                       .seconds = number_of(json, "seconds")};
     if (json.contains("validation"))
       for (const auto& [label, metrics] : json.at("validation").items())
-        line.validation.push_back({label, metrics_from_json(metrics)});
+        line.validation.push_back({label, metrics_from_json(metrics), numbers_in(metrics)});
     epochs.push_back(std::move(line));
   }
 }
@@ -64,7 +70,7 @@ Json to_json(const StepLine& line) {
 
 Json to_json(const EpochLine& line) {
   Json validation = Json::object();
-  for (const auto& [label, metrics] : line.validation) validation[label] = to_json(metrics);
+  for (const LabelMetrics& of : line.validation) validation[of.label] = to_json(of.metrics);
   return {{"kind", "epoch"},          {"epoch", line.epoch},
           {"step", line.step},        {"train_loss", line.train_loss},
           {"validation", validation}, {"seconds", line.seconds}};

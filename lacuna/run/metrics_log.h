@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,9 @@ struct StepLine {
 };
 
 struct LabelMetrics {
-  std::string label;
+  std::string label;  // or session
   Metrics metrics;
+  std::map<std::string, double> scores = {};  // all numbers of the line: "bits_per_spike"
 };
 struct EpochLine {
   uint64_t epoch = 0, step = 0;

@@ -37,6 +37,19 @@ std::shared_ptr<void> lock_run(const fs::path& path) {
   throw_errno(file.string(), "cannot lock");
 }
 
+RecordingInfo recording_info(const Json& json) {
+  const Json recording = json.value("recording", Json::object());
+  RecordingInfo info = {.path = text_of(recording, "path"),
+                        .rung = text_of(recording, "rung"),
+                        .sessions = recording.value("sessions", std::vector<std::string>()),
+                        .units = count_of(recording, "units"),
+                        .bytes = count_of(recording, "bytes"),
+                        .windows_of = {}};
+  const Json windows = recording.value("windows", Json::object());
+  for (const auto& [part, count] : windows.items()) info.windows_of[part] = count.get<uint64_t>();
+  return info;
+}
+
 fs::path metrics_of(const fs::path& run) { return run / "metrics.jsonl"; }
 
 }  // namespace
@@ -103,7 +116,8 @@ RunInfo read_run_info(const fs::path& run) {
                    .fingerprint = screen_fingerprint_of(json),
                    .samples = count_of(screen, "samples"),
                    .genes = count_of(screen, "genes"),
-                   .edges = count_of(screen, "edges")};
+                   .edges = count_of(screen, "edges"),
+                   .recording = recording_info(json)};
   });
 }
 

@@ -12,14 +12,29 @@
 // (core/seal.h). run_contents.h reads all of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lacuna/store/directory.h"
 #include "lacuna/store/fingerprint.h"
 
 namespace lacuna {
+
+// What run.json says of a recording that a run was trained on; empty: it was a screen.
+struct RecordingInfo {
+  std::string path, rung;
+  std::vector<std::string> sessions;
+  uint64_t units = 0, bytes = 0;
+  std::map<std::string, uint64_t> windows_of;  // by part
+
+  uint64_t windows(const std::string& part) const {
+    const auto found = windows_of.find(part);
+    return found == windows_of.end() ? 0 : found->second;
+  }
+};
 
 // What run.json says; empty or 0: not said.
 struct RunInfo {
@@ -30,6 +45,7 @@ struct RunInfo {
   std::string screen;       // its path
   Fingerprint fingerprint;  // of genes, edges and features of the screen
   uint64_t samples = 0, genes = 0, edges = 0;
+  RecordingInfo recording;
 };
 // Throws Error that names run.json where it is damaged, or of another format.
 RunInfo read_run_info(const fs::path& run);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lacuna/run/evaluation/evaluation.h"
+#include "lacuna/run/evaluation/recording_evaluation.h"
 #include "lacuna/run/ladder_file.h"
 #include "lacuna/run/metrics_log.h"
 #include "lacuna/run/profile_file.h"
@@ -40,13 +41,15 @@ struct RunContents {
   std::vector<StepLine> steps;
   std::vector<EpochLine> epochs;
   std::optional<Evaluation> evaluation;
-  std::vector<PartPredictions> predictions;  // test first, then validation
+  std::optional<RecordingEvaluation> recording_evaluation;  // of a run on a recording
+  std::vector<PartPredictions> predictions;                 // test first, then validation
   std::optional<StepProfile> profile;
   std::optional<Ladder> ladder;
   std::vector<std::string> notes;      // what a reader of the report should know about the files
   std::vector<std::string> unchecked;  // names of files without a checksum: an older Lacuna's
   std::vector<Damage> damaged;         // inspect_run(): empty elsewhere
 
+  bool is_recording() const { return !setting("recording").empty(); }  // trained on one
   bool is_finished() const { return info.status == "finished"; }
   bool is_damaged(std::string_view file) const;
   // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is

@@ -315,17 +315,14 @@ Json run_info(Task& task, const TrainRequest& request) {
   return info;
 }
 
-// A run goes on as it was begun; only its screen and its store may have moved.
+// A run goes on as it was begun; only its data and its store may have moved.
 Config config_to_resume(const Run& run, const Config& asked) {
   Config config = read_config(run.config(), {});
   const std::string differs = config_difference(config, asked);
   if (!differs.empty())
     throw Error("{} was begun with another config: {}; ask for the same, or choose another --out",
                 run.path().string(), differs);
-  config.screen = asked.screen;
-  config.store = asked.store;
-  config.resolved["screen"] = config.screen.string();
-  config.resolved["store"] = config.store.string();
+  take_places(config, asked);
   return config;
 }
 

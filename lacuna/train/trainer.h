@@ -51,7 +51,7 @@ class TrainListener {
 // a step too, checkpoints/last is that of the last whole step, and the step is taken anew when the
 // run goes on; before the run was begun nothing is written. A run that goes on keeps its config:
 // another one is an Error that names the first setting that differs, with both values; only
-// `screen` and `store` may name another place, which the run's config then holds. Its data must be
+// the places of data and store may be others, which the run's config then holds. Its data must be
 // what the run was begun with (Task::check()). Throws Error for a config that cannot be, and when a
 // loss is not finite: the message names the step and the samples of its batch, which are saved in
 // out/bad_batch.json; the run's status is then "failed".

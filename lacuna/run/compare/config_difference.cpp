@@ -15,7 +15,7 @@ using Flat = std::map<std::string, std::string>;
 
 bool is_same_setting(const std::string& key, const std::string& a, const std::string& b) {
   if (a == b) return true;
-  if (key == "screen" || key == "store")
+  if (is_place(key))
     return !a.empty() && !b.empty() &&
            fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
   double x = 0, y = 0;
@@ -25,17 +25,18 @@ bool is_same_setting(const std::string& key, const std::string& a, const std::st
 
 Flat all_settings(const Config& config) {
   const YAML::Node tree = YAML::Clone(config.resolved);
-  complete_model(tree["model"]);
+  complete_model(tree["model"], config.kind());
   return settings_of(tree);
 }
 
 std::string config_difference(const Config& run, const Config& asked) {
   Flat there = all_settings(run), here = all_settings(asked);
+  // A run names the sessions that there were when it was begun.
+  if (here.contains("sessions") && here.at("sessions") == "[]")
+    here.at("sessions") = there["sessions"];
   if (here.at("train.batch") == "auto") here.at("train.batch") = there.at("train.batch");
-  for (const char* key : {"screen", "store"}) {
-    there.erase(key);
-    here.erase(key);
-  }
+  for (Flat* settings : {&there, &here})
+    std::erase_if(*settings, [](const auto& setting) { return is_place(setting.first); });
   return settings_difference(there, here);
 }
 

@@ -13,6 +13,7 @@ void add_evaluate(CLI::App& app) {
   const auto call = std::make_shared<EvaluateCall>();
   evaluate->add_option("RUN", call->run, "Directory of the run")->required();
   add_model_options(*evaluate, *call);
+  evaluate->add_option("--recording", call->recording, "Another place of the run's recording");
   evaluate->add_option("--out", call->out,
                        "Directory for evaluation.json and predictions/ [the run]");
   evaluate->callback([call] {

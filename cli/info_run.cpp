@@ -76,7 +76,21 @@ const EpochLine* best_epoch(const RunContents& run) {
   return best;
 }
 
+std::string recording_words(const RunContents& run) {
+  if (run.is_damaged("recording_evaluation.json")) return "damaged";
+  const RecordingPartEvaluation* part =
+      run.recording_evaluation ? run.recording_evaluation->main_part() : nullptr;
+  if (!part || part->scores.empty()) return "not evaluated";
+  std::string words =
+      fmt::format("checkpoint {}; {}", run.recording_evaluation->checkpoint, part->part);
+  for (const RecordingScore& score : part->scores)
+    words += fmt::format("{} {} {:.3f} bits per spike", &score == part->scores.data() ? "" : ",",
+                         score.predictor, score.bits_per_spike.value);
+  return words;
+}
+
 std::string evaluation_words(const RunContents& run) {
+  if (run.is_recording()) return recording_words(run);
   const PartEvaluation* part = run.main_part();
   if (run.is_damaged("evaluation.json")) return "damaged";
   if (!part) return "not evaluated";
@@ -122,11 +136,18 @@ std::string text_of(const RunContents& run) {
   };
   for (const Damage& damage : run.damaged) add("damaged", damage.message);
   add("state", state_words(run));
-  add("screen", fmt::format("{}{}", run.info.screen,
-                            run.info.samples > 0 ? fmt::format(" ({} genes, {} samples)",
-                                                               with_commas(run.info.genes),
-                                                               with_commas(run.info.samples))
-                                                 : ""));
+  if (run.is_recording())
+    add("recording",
+        fmt::format("{} ({} sessions, {} units, {} training windows, rung {})",
+                    run.info.recording.path, run.info.recording.sessions.size(),
+                    with_commas(run.info.recording.units),
+                    with_commas(run.info.recording.windows("train")), run.info.recording.rung));
+  else
+    add("screen", fmt::format("{}{}", run.info.screen,
+                              run.info.samples > 0 ? fmt::format(" ({} genes, {} samples)",
+                                                                 with_commas(run.info.genes),
+                                                                 with_commas(run.info.samples))
+                                                   : ""));
   add("split", run.split());
   add("graph", run.is_shuffled() ? "shuffled" : "");
   add("model",
@@ -169,11 +190,12 @@ Json json_of(const RunContents& run) {
                  {"samples", run.info.samples},
                  {"genes", run.info.genes},
                  {"fingerprint", run.info.fingerprint.to_json()}}},
+               {"recording", run.is_recording() ? Json(run.info.recording.path) : Json()},
                {"split", run.split()},
                {"model", run.setting("model.name")},
                {"parameters", run.info.parameters},
                {"best", nullptr},
-               {"evaluated", run.evaluation.has_value()},
+               {"evaluated", run.evaluation.has_value() || run.recording_evaluation.has_value()},
                {"device", run.info.device},
                {"command", run.info.command}};
   if (const EpochLine* best = best_epoch(run))

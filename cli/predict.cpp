@@ -19,15 +19,21 @@ FILE.csv has a line a sample: the genes, then a column a label. FILE.npz has the
 [S, k], gene_names (gene_names[genes] are the names), predictions [S, L] and labels. Predictions are
 in the labels' own units. Samples pass through one batch at a time, however many there are.
 
+The run of a recording predicts every window that it has: --out is a folder, which gets a file
+SESSION.SEGMENT.rates.npy each, f32 [T, units], expected counts a row, aligned to the rows of the
+recording, NaN where there is no window; rates.json names the units.
+
 Examples:
   lacuna predict run --samples wanted.csv --out predicted.csv
   lacuna predict run --all-pairs --out pairs.npz
-  lacuna predict run --all-triples-with YAL001C,YBR001C --top 100 --lowest --out strongest.csv)";
+  lacuna predict run --all-triples-with YAL001C,YBR001C --top 100 --lowest --out strongest.csv
+  lacuna predict run --out rates)";
 
 }  // namespace
 
 void add_predict(CLI::App& app) {
-  CLI::App* predict = app.add_subcommand("predict", "Predict samples by the model of a run");
+  CLI::App* predict = app.add_subcommand(
+      "predict", "Predict by the model of a run: samples of a screen, rates of a recording");
   predict->footer(kMore);
   const auto call = std::make_shared<PredictCall>();
   PredictRequest& request = call->request;
@@ -41,8 +47,12 @@ void add_predict(CLI::App& app) {
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
   predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");
   predict->add_option("--by", request.by, "With --top: the label, where the run has several");
-  predict->add_option("--out", request.out, "File to write, .csv or .npz")->required();
+  predict
+      ->add_option("--out", request.out,
+                   "File to write, .csv or .npz; a folder for the rates of a recording")
+      ->required();
   add_model_options(*predict, request);
+  predict->add_option("--recording", call->recording, "Another place of the run's recording");
   predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
   predict->callback([call] { run(*call); });
 }

@@ -26,7 +26,7 @@ struct CompareCall {
 };
 
 struct EvaluateCall {
-  fs::path run, screen, out;
+  fs::path run, screen, recording, out;
   std::string checkpoint, device;
 };
 
@@ -37,7 +37,7 @@ struct ExportCall {
 };
 
 struct PredictCall {
-  fs::path run;
+  fs::path run, recording;
   PredictRequest request;
 };
 

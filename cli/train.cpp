@@ -36,7 +36,8 @@ void check(const TrainCall& call) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  CLI::App* train = app.add_subcommand("train", "Train a model on a screen, and evaluate it");
+  CLI::App* train =
+      app.add_subcommand("train", "Train a model on a screen or a recording, and evaluate it");
   train->footer(kMore + all_settings());
   const auto call = std::make_shared<TrainCall>();
   train->add_option("CONFIG", call->config, "YAML file; see configs/");

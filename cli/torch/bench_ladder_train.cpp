@@ -45,7 +45,8 @@ TrainLadder ladder_training(const Screen& slice, const LadderSettings& ladder,
   config.split = "ladder";
   config.train.batch = int64_t(ladder.batch);
   config.train.threads = ladder.threads;
-  const Session session = open_session(config, note);  // what is wrong shows before all measuring
+  const ScreenSession session =
+      open_session(config, note);  // what is wrong shows before all measuring
   check_reads_masks(session);
   const at::Device device = session.device();
   const RungTrainingSettings settings = {.folder = ladder.folder,

@@ -43,6 +43,10 @@ std::string result_text(const Evaluation& evaluation) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 Comparison run_grid(const CompareCall& call) {
+  if (read_config(call.config, call.settings).kind() == DataKind::recording)
+    throw Error(
+        "`lacuna compare` is for screens; train runs of a recording one by one, and lay them "
+        "side by side with `lacuna report RUN RUN ..`");
   GridOptions options = {
       .config = call.config, .settings = call.settings, .splits = call.splits, .seeds = call.seeds};
   for (const auto& text : call.variations) options.variations.push_back(parse_variation(text));

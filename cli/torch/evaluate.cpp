@@ -5,18 +5,51 @@
 #include "cli/terminal.h"
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
+#include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/run/evaluation/evaluation_words.h"
 #include "lacuna/train/evaluate_run.h"
+#include "lacuna/train/recording/evaluate_recording.h"
 
 namespace lacuna::cli {
+
+namespace {
+
+void evaluate_recording_run(const EvaluateCall& call, const Run& evaluated) {
+  if (!call.screen.empty())
+    throw UsageError("{} is the run of a recording; name another place of it with --recording",
+                     call.run.string());
+  TrainLines lines;
+  const auto note = [&](const std::string& words) { lines.note(words); };
+  try {
+    const std::string checkpoint = choose_checkpoint(evaluated, call.checkpoint);
+    const RecordingSession session = open_recording_run(
+        evaluated, {.checkpoint = checkpoint, .device = call.device, .recording = call.recording},
+        note, lines.progress());
+    const fs::path out = call.out.empty() ? call.run : call.out;
+    const RecordingEvaluation evaluation =
+        evaluate_recording(session, {.checkpoint = checkpoint, .out = out}, note, lines.progress());
+    fmt::print("checkpoint {}\n", checkpoint);
+    print_recording_evaluation(evaluation);
+  } catch (const Stopped&) {
+    lines.clear_line();
+    fmt::print("stopped; nothing was written\n");
+    set_exit_code(kResumeMe);
+  }
+}
+
+}  // namespace
 
 void run(const EvaluateCall& call) {
   const EvaluateRequest request = {
       .checkpoint = call.checkpoint, .device = call.device, .screen = call.screen, .out = call.out};
   stop_on_signals();
-  TrainLines lines;
   const Run evaluated = Run::open(call.run);
+  if (read_config(evaluated.config(), {}).kind() == DataKind::recording)
+    return evaluate_recording_run(call, evaluated);
+  if (!call.recording.empty())
+    throw UsageError("{} is the run of a screen, not of a recording", call.run.string());
+  TrainLines lines;
   const std::string status = evaluated.info().value("status", "");
   try {
     const Evaluation evaluation = evaluate_run(

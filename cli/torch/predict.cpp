@@ -8,15 +8,44 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/torch_calls.h"
+#include "lacuna/core/error.h"
+#include "lacuna/train/recording/evaluate_recording.h"
+#include "lacuna/train/session.h"
 
 namespace lacuna::cli {
+
+namespace {
+
+void predict_recording(const PredictCall& call, const Run& run) {
+  const PredictRequest& request = call.request;
+  if (!request.samples.empty() || request.all_pairs || !request.all_triples_with.empty() ||
+      request.top > 0 || request.lowest || !request.by.empty() || !request.screen.empty() ||
+      request.batch > 0)
+    throw UsageError(
+        "{} is the run of a recording: all its windows are predicted; it takes --out FOLDER, "
+        "--checkpoint, --device and --recording only",
+        call.run.string());
+  TerminalProgress progress;
+  const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
+  const RecordingSession session = open_recording_run(
+      run, {.checkpoint = checkpoint, .device = request.device, .recording = call.recording},
+      print_note, progress);
+  const PredictedRates done = predict_rates(session, checkpoint, request.out, progress);
+  fmt::print("{}: rates of {} windows in {} files, predicted with checkpoint {}\n",
+             request.out.string(), with_commas(done.windows), done.files, checkpoint);
+}
+
+}  // namespace
 
 void run(const PredictCall& call) {
   const auto start = std::chrono::steady_clock::now();
   const PredictRequest& request = call.request;
   stop_on_signals();
+  const Run of = Run::open(call.run);
+  if (read_config(of.config(), {}).kind() == DataKind::recording)
+    return predict_recording(call, of);
   TerminalProgress progress;
-  const PredictResult result = predict(Run::open(call.run), request, progress, print_note);
+  const PredictResult result = predict(of, request, progress, print_note);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const std::string kept = request.top > 0
                                ? fmt::format("the {} {} of ", with_commas(result.written),

@@ -47,9 +47,13 @@ void run(const TrainCall& call) {
     set_exit_code(kResumeMe);
     return;
   }
-  const Evaluation evaluation = read_evaluation(request.out);
-  fmt::print("\n{}", format_table(evaluation_rows(evaluation)));
-  for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+  if (config.kind() == DataKind::recording) {
+    print_recording_evaluation(read_recording_evaluation(request.out));
+  } else {
+    const Evaluation evaluation = read_evaluation(request.out);
+    fmt::print("\n{}", format_table(evaluation_rows(evaluation)));
+    for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+  }
   fmt::print("\nrun: {}\n", request.out.string());
 }
 

@@ -66,7 +66,12 @@ void TrainLines::epoch(const TrainProgress& p, double train_loss,
                        const ValidationScores& validation) {
   std::string line =
       fmt::format("epoch {:>3}/{}  loss {}", p.epoch + 1, p.epochs, number(train_loss));
-  for (const Json& part : validation.parts) {
+  constexpr size_t kMostParts = 4;  // more do not fit a line: their means
+  const bool is_short = validation.parts.size() <= kMostParts;
+  for (size_t i = 0; !is_short && i < p.scores.size(); ++i)
+    line += fmt::format("  {}{} {}", i == 0 ? "validation " : "", p.scores[i].title,
+                        number(validation.values.at(i)));
+  for (const Json& part : is_short ? validation.parts : Json::object()) {
     const char* before = "  validation ";
     for (const Score& score : p.scores) {
       const double value = part.at(score.name);
@@ -75,6 +80,11 @@ void TrainLines::epoch(const TrainProgress& p, double train_loss,
     }
   }
   print(line + speed(p));
+}
+
+void print_recording_evaluation(const RecordingEvaluation& evaluation) {
+  for (const RecordingPartEvaluation& part : evaluation.parts)
+    fmt::print("\n{}", format_table(evaluation_rows(part), {4, 5}));
 }
 
 }  // namespace lacuna::cli

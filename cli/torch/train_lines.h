@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/terminal.h"
+#include "lacuna/run/evaluation/recording_evaluation.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna::cli {
@@ -33,5 +34,8 @@ class TrainLines : public TrainListener {
   Clock::time_point printed_;  // when the last line that stays was
   TerminalProgress progress_;
 };
+
+// Tables of all parts, for `train` and `evaluate`.
+void print_recording_evaluation(const RecordingEvaluation& evaluation);
 
 }  // namespace lacuna::cli

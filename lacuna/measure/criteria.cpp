@@ -92,7 +92,7 @@ std::vector<double> predict_in_f64(const Config& config, const fs::path& checkpo
                                    std::vector<uint32_t> samples, const Note& note) {
   Config in_f32 = config;
   in_f32.train.precision = "f32";  // else the model would compute in bf16, whatever its weights
-  Session session = open_session(in_f32, note);
+  ScreenSession session = open_session(in_f32, note);
   load_weights(read_checkpoint(checkpoint), checkpoint, *session.model);
   session.model->to(at::kDouble);
   session.model->eval();

@@ -29,7 +29,7 @@ void visit(const Config& config, const RungTrainingSettings& settings, const Not
            RungTraining& result) {
   const PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
   ScreenTask task(open_session(config, note));
-  Session& session = task.session();
+  ScreenSession& session = task.session();
   check_reads_masks(session);
   const at::Device device = session.device();
   result.parameters = uint64_t(session.model->parameter_count());
@@ -48,7 +48,7 @@ void visit(const Config& config, const RungTrainingSettings& settings, const Not
 
 }  // namespace
 
-void check_reads_masks(const Session& session) {
+void check_reads_masks(const ScreenSession& session) {
   if (session.model->reads_masks()) return;
   throw Error(
       "model {} reads no masks: all rungs are one to it; train another, such as hetero_gin of two "

@@ -39,7 +39,7 @@ struct RungTrainingSettings {
 uint64_t warm_steps(at::Device device);
 
 // Throws Error naming a model that reads no masks (nn/model.h): there is nothing to compare.
-void check_reads_masks(const Session& session);
+void check_reads_masks(const ScreenSession& session);
 
 // config: whose screen has few samples, since stores are made of all of them. Throws Error as
 // train() and check_reads_masks() do.

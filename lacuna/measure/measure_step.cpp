@@ -21,7 +21,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-DeviceBatch first_samples(const Session& session, uint64_t count) {
+DeviceBatch first_samples(const ScreenSession& session, uint64_t count) {
   std::vector<uint32_t> chosen = session.samples(Part::train);
   if (chosen.size() < count)
     throw Error("a batch of {} samples needs more than the {} training samples of {}", count,
@@ -41,17 +41,19 @@ DeviceBatch first_samples(const Session& session, uint64_t count) {
 // The same batch again and again.
 class OneBatch : public Feed {
  public:
-  explicit OneBatch(DeviceBatch batch) : batch_(std::move(batch)) {
-    state_.samples = state_.global_batch = uint64_t(batch_.size());
+  OneBatch(std::unique_ptr<Batch> batch, std::vector<uint64_t> samples)
+      : batch_(std::move(batch)), samples_(std::move(samples)) {
+    state_.samples = state_.global_batch = uint64_t(batch_->size());
     state_.position = 1;
   }
-  const Batch* next() override { return &batch_; }
+  const Batch* next() override { return batch_.get(); }
   const LoaderState& state() const override { return state_; }
   void seek(const LoaderState&) override {}
-  std::vector<uint64_t> samples(uint64_t, uint64_t) const override { return batch_.samples; }
+  std::vector<uint64_t> samples(uint64_t, uint64_t) const override { return samples_; }
 
  private:
-  DeviceBatch batch_;
+  std::unique_ptr<Batch> batch_;
+  std::vector<uint64_t> samples_;
   LoaderState state_;
 };
 
@@ -60,7 +62,7 @@ std::vector<float> to_vector(const at::Tensor& tensor) {
   return {host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel()};
 }
 
-void describe(const Session& session, const DeviceBatch& batch, StepMeasurement& result) {
+void describe(const ScreenSession& session, const DeviceBatch& batch, StepMeasurement& result) {
   const RemovedReader reader(session.screen.samples());
   for (const uint64_t sample : batch.samples) {
     result.removed.emplace_back();
@@ -75,14 +77,9 @@ void describe(const Session& session, const DeviceBatch& batch, StepMeasurement&
   if (session.config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
 }
 
-// memory: made before the session.
-void measure(ScreenTask& task, const StepCounts& counts, PeakMemory& memory,
-             StepMeasurement& result) {
-  memory.restart();
-  task.config().train.batch = int64_t(result.batch);
-  DeviceBatch batch = first_samples(task.session(), result.batch);
-  describe(task.session(), batch, result);
-  Loop loop(task, /*may_record=*/true, std::make_unique<OneBatch>(std::move(batch)));
+void take_steps(Task& task, std::unique_ptr<Feed> feed, const StepCounts& counts,
+                StepMeasurement& result) {
+  Loop loop(task, /*may_record=*/true, std::move(feed));
   for (uint64_t i = 0; i < counts.warm + counts.steps; ++i) {
     const auto start = Clock::now();
     loop.step();
@@ -91,7 +88,46 @@ void measure(ScreenTask& task, const StepCounts& counts, PeakMemory& memory,
     if (i >= counts.warm) result.ms.push_back(ms_since(start));
   }
   result.recorded = loop.stepper().is_recorded();
+}
+
+// memory: made before the session.
+void measure(ScreenTask& task, const StepCounts& counts, PeakMemory& memory,
+             StepMeasurement& result) {
+  memory.restart();
+  task.config().train.batch = int64_t(result.batch);
+  DeviceBatch batch = first_samples(task.session(), result.batch);
+  describe(task.session(), batch, result);
+  const std::vector<uint64_t> samples = batch.samples;
+  take_steps(task, std::make_unique<OneBatch>(std::make_unique<DeviceBatch>(batch), samples),
+             counts, result);
   result.peak_bytes = memory.bytes();
+}
+
+// Of a recording: the first training batch, and only its times.
+StepMeasurement measure_windows(const Config& asked, uint64_t batch, const StepCounts& counts,
+                                PeakMemory& memory,
+                                const std::function<void(const std::string&)>& note) {
+  StepMeasurement result;
+  result.batch = batch;
+  memory.restart();
+  Config config = asked;
+  config.train.batch = int64_t(batch);
+  const auto task = open_task({.config = config, .note = note});
+  std::unique_ptr<Batch> first;
+  {
+    const auto feed = task->training();
+    first = feed->next()->clone();
+  }
+  try {
+    take_steps(*task, std::make_unique<OneBatch>(std::move(first), std::vector<uint64_t>()), counts,
+               result);
+    result.peak_bytes = memory.bytes();
+  } catch (const c10::OutOfMemoryError&) {
+    result = StepMeasurement();
+    result.batch = batch;
+    result.fits = false;
+  }
+  return result;
 }
 
 Safetensors weights_of(const Model& model) {
@@ -107,8 +143,16 @@ std::vector<StepMeasurement> measure_steps(const Config& config, std::span<const
                                            const StepCounts& counts, const fs::path& weights,
                                            const std::function<void(const std::string&)>& note) {
   PeakMemory memory(choose_device(config.train.device, [](const std::string&) {}));
+  if (config.kind() == DataKind::recording) {
+    if (!weights.empty())
+      throw Error("the weights of a recording's model are not written here: `lacuna train` does");
+    std::vector<StepMeasurement> results;
+    for (const uint64_t batch : batches)
+      results.push_back(measure_windows(config, batch, counts, memory, note));
+    return results;
+  }
   ScreenTask task(open_session(config, note));
-  const Session& session = task.session();
+  const ScreenSession& session = task.session();
   const Safetensors start = weights_of(*session.model);
   if (!weights.empty()) write_safetensors(weights, start);
   std::vector<StepMeasurement> results;

@@ -4,7 +4,7 @@
 // update, recorded where `lacuna train` would record it; the learning rate follows the schedule as
 // if this batch were an epoch. What another implementation needs to do the same stands beside: the
 // weights at the start, the genes that the samples remove, their labels, and the predictions of
-// these weights to compare with.
+// these weights to compare with; not for a recording, of which the times alone are measured.
 #pragma once
 
 #include <cstdint>

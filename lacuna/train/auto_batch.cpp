@@ -47,7 +47,7 @@ uint64_t free_bytes(at::Device device) {
 }
 
 // `count` times the sample that removes the most genes: as wide as any batch can be.
-std::vector<uint32_t> widest_batch(const Session& session, uint64_t count) {
+std::vector<uint32_t> widest_batch(const ScreenSession& session, uint64_t count) {
   const RemovedReader reader(session.screen.samples());
   const auto training = session.samples(Part::train);
   return std::vector<uint32_t>(count, *std::ranges::max_element(training, {}, [&](uint32_t sample) {
@@ -55,7 +55,7 @@ std::vector<uint32_t> widest_batch(const Session& session, uint64_t count) {
                                }));
 }
 
-void trial_step(const Session& session, int64_t batch) {
+void trial_step(const ScreenSession& session, int64_t batch) {
   const RungSource source(session.screen, session.masks, uint64_t(batch),
                           {.selection = widest_batch(session, uint64_t(batch))});
   Loader loader(source, {.order = {.global_batch = uint64_t(batch)}, .threads = 0});
@@ -70,9 +70,9 @@ void trial_step(const Session& session, int64_t batch) {
 }
 
 // As the validation does it behind a step of that batch.
-void trial_prediction(const Session& session, int64_t batch) {
+void trial_prediction(const ScreenSession& session, int64_t batch) {
   const uint64_t count = prediction_batch(batch);
-  Session here = session;
+  ScreenSession here = session;
   here.group = &Group::alone();
   predict_samples(here, widest_batch(session, count), count);
 }
@@ -85,7 +85,7 @@ uint64_t moment_bytes(const Model& model) {
 }
 
 // A recorded step keeps its memory, so what a prediction needs comes on top.
-uint64_t bytes_of(const Session& session, int64_t batch) {
+uint64_t bytes_of(const ScreenSession& session, int64_t batch) {
   return moment_bytes(*session.model) +
          peak_of(session.device(), [&] { trial_step(session, batch); }) +
          peak_of(session.device(), [&] { trial_prediction(session, batch); });
@@ -115,7 +115,7 @@ FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64
                       batch, for_all, for_each, text(room))};
 }
 
-void find_batch(Session& session, const Note& note) {
+void find_batch(ScreenSession& session, const Note& note) {
   session.model->train();
   bytes_of(session, kSmall);  // libraries take their share once
   const uint64_t small = bytes_of(session, kSmall), large = bytes_of(session, kLarge);

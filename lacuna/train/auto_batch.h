@@ -14,7 +14,7 @@ namespace lacuna {
 // takes up to 80% of the memory that is free (on a GPU the device's; on the CPU the machine's, or
 // what its cgroup leaves), and no more than 512 samples or the training samples there are. Weights
 // stay as they are. Throws Error when not even one sample fits, with both numbers.
-void find_batch(Session& session, const Note& note);
+void find_batch(ScreenSession& session, const Note& note);
 
 // What find_batch() makes of its trials: `small` and `large` are the bytes of the two, `free` those
 // that are free, `samples` the training samples.

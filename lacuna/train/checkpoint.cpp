@@ -106,9 +106,15 @@ Safetensors read_checkpoint(const fs::path& file) {
   return contents;
 }
 
-void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model) {
+void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model,
+                  const std::string& prefix) {
   for (const auto& entry : model.named_parameters())
-    load_into(contents, file, entry.key(), entry.value());
+    load_into(contents, file, prefix + entry.key(), entry.value());
+}
+
+void load_weight(const Safetensors& contents, const fs::path& file, const std::string& name,
+                 const at::Tensor& out) {
+  load_into(contents, file, name, out);
 }
 
 void load_optimiser(const Safetensors& contents, const fs::path& file,

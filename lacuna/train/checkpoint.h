@@ -43,7 +43,11 @@ void write_checkpoint(const fs::path& file, const torch::nn::Module& model,
 Safetensors read_checkpoint(const fs::path& file);
 
 // All throw Error naming the file and what is missing or does not fit.
-void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model);
+// prefix: what stands before the names of a part of a model ("readout m1.").
+void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model,
+                  const std::string& prefix = {});
+void load_weight(const Safetensors& contents, const fs::path& file, const std::string& name,
+                 const at::Tensor& out);
 void load_optimiser(const Safetensors& contents, const fs::path& file,
                     const torch::nn::Module& model, Optimiser& optimiser);
 TrainState read_train_state(const Safetensors& contents, const fs::path& file);

@@ -22,7 +22,7 @@
 namespace lacuna {
 namespace {
 
-std::vector<Part> parts_of(const Session& session, const Note& note) {
+std::vector<Part> parts_of(const ScreenSession& session, const Note& note) {
   std::vector<Part> parts;
   for (const std::string& name : session.config.evaluate.parts) {
     const Part part = part_from_name(name);
@@ -70,7 +70,7 @@ struct Trained {
 };
 
 // Nothing where neither this screen nor the run's own has the samples of then, or none kept them.
-Trained find_trained(const Run& run, const Session& session) {
+Trained find_trained(const Run& run, const ScreenSession& session) {
   if (!keeps_split(run)) return {{}, "an older version made it, and kept no split"};
   const auto look = [&](const Screen& screen) -> std::optional<TrainedOn> {
     std::optional<Split> split = kept_split(run, screen);
@@ -92,7 +92,7 @@ Trained find_trained(const Run& run, const Session& session) {
 }
 
 // Another screen, or a split that was drawn anew, may hold out what the run was trained on.
-void tell_what_was_seen(const Run& run, const Session& session, std::span<const Part> parts,
+void tell_what_was_seen(const Run& run, const ScreenSession& session, std::span<const Part> parts,
                         const Trained& trained, const Note& note) {
   const std::optional<Split> then = kept_split(run, session.screen);
   const uint64_t moved = then ? count_moved(*then, session.split) : 0;
@@ -122,7 +122,7 @@ void tell_what_was_seen(const Run& run, const Session& session, std::span<const 
 }
 
 // What the bootstrap resamples, with a word where that is not what was held out, or is too little.
-HeldOutUnits units_of(const Session& session, Part part, std::span<const uint64_t> samples,
+HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const uint64_t> samples,
                       const Note& note) {
   constexpr uint64_t kFew = 10;
   HeldOutUnits units = held_out_units(session.screen, session.split, samples);
@@ -137,17 +137,17 @@ HeldOutUnits units_of(const Session& session, Part part, std::span<const uint64_
 }
 
 // The session, with another screen and split to fit baselines on.
-Session fitting_session(const Session& session, const TrainedOn& trained) {
-  Session fitting = session;
+ScreenSession fitting_session(const ScreenSession& session, const TrainedOn& trained) {
+  ScreenSession fitting = session;
   fitting.screen = trained.screen;
   fitting.split = trained.split;
   fitting.labels = find_labels(trained.screen.samples(), session.labels);
   return fitting;
 }
 
-void add_mlp(EvaluationInput& input, const Session& fitting, const Session& session,
+void add_mlp(EvaluationInput& input, const ScreenSession& fitting, const ScreenSession& session,
              const std::string& fitted_on, Progress& progress) {
-  Session mlp = train_mlp_baseline(fitting, progress);
+  ScreenSession mlp = train_mlp_baseline(fitting, progress);
   mlp.screen = session.screen;
   mlp.split = session.split;
   mlp.labels = session.labels;
@@ -158,8 +158,9 @@ void add_mlp(EvaluationInput& input, const Session& fitting, const Session& sess
 }
 
 // All of them, fitted on the training part of `fitting`.
-void add_all_baselines(EvaluationInput& input, const Session& fitting, const Session& session,
-                       const std::string& fitted_on, Progress& progress) {
+void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
+                       const ScreenSession& session, const std::string& fitted_on,
+                       Progress& progress) {
   const Samples& samples = fitting.screen.samples();
   const std::string& column = fitting.config.train.weight_column;
   std::optional<Column> weights;
@@ -176,7 +177,7 @@ void add_all_baselines(EvaluationInput& input, const Session& fitting, const Ses
 }
 
 // Those that are fitted on the training part that is here, where the model was trained on another.
-void add_refitted(EvaluationInput& input, const Session& session, bool is_own_screen,
+void add_refitted(EvaluationInput& input, const ScreenSession& session, bool is_own_screen,
                   Progress& progress) {
   const fs::path path = session.screen.path();
   const std::string screen = (path.has_filename() ? path : path.parent_path()).filename().string();
@@ -186,7 +187,7 @@ void add_refitted(EvaluationInput& input, const Session& session, bool is_own_sc
     return note(
         fmt::format("no baselines are fitted on {}: split '{}' has no training samples there",
                     path.string(), session.split.name));
-  Session fitting = session;
+  ScreenSession fitting = session;
   std::string& column = fitting.config.train.weight_column;
   try {
     if (!column.empty()) weights_of(session.screen.samples(), column, session.samples(Part::train));
@@ -208,15 +209,15 @@ void add_refitted(EvaluationInput& input, const Session& session, bool is_own_sc
   }
 }
 
-bool has_same_training(const TrainedOn& trained, const Session& session) {
+bool has_same_training(const TrainedOn& trained, const ScreenSession& session) {
   return is_same_place(trained.screen.path(), session.screen.path()) &&
          samples_in(trained.split, Part::train) == session.samples(Part::train);
 }
 
 // Those fitted on what the model was trained on, and those fitted on what is here, where that is
 // something else.
-void add_both_baselines(EvaluationInput& input, const Session& session, const Trained& trained,
-                        bool is_own_screen, Progress& progress) {
+void add_both_baselines(EvaluationInput& input, const ScreenSession& session,
+                        const Trained& trained, bool is_own_screen, Progress& progress) {
   // Where an older version kept no split, that of the run's own screen is taken for the run's.
   const bool is_same = trained.on ? has_same_training(*trained.on, session) : is_own_screen;
   if (is_same) return add_all_baselines(input, session, session, "", progress);
@@ -231,7 +232,7 @@ void add_both_baselines(EvaluationInput& input, const Session& session, const Tr
 
 }  // namespace
 
-void check_evaluation(const Session& session) {
+void check_evaluation(const ScreenSession& session) {
   std::set<Part> parts;
   for (const std::string& name : session.config.evaluate.parts) parts.insert(part_from_name(name));
   if (session.config.evaluate.baselines) parts.insert({Part::train, Part::validation});
@@ -243,11 +244,11 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& asked, const Note
                         Progress& progress) {
   EvaluateRequest request = asked;
   request.checkpoint = choose_checkpoint(run, asked.checkpoint);
-  Session session = open_run(run, request.checkpoint, request.device, request.screen, note);
+  ScreenSession session = open_run(run, request.checkpoint, request.device, request.screen, note);
   return evaluate_session(run, session, request, note, progress);
 }
 
-Evaluation evaluate_session(const Run& run, Session& session, const EvaluateRequest& request,
+Evaluation evaluate_session(const Run& run, ScreenSession& session, const EvaluateRequest& request,
                             const Note& note, Progress& progress) {
   session.screen.split(session.config.split);  // which predicting alone does not need
   check_evaluation(session);

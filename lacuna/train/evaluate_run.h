@@ -31,11 +31,11 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, const No
                         Progress& progress);
 // The same with a session that is open, and has the weights of request.checkpoint. All ranks
 // predict; rank 0 does the rest, and it alone gets the result.
-Evaluation evaluate_session(const Run& run, Session& session, const EvaluateRequest& request,
+Evaluation evaluate_session(const Run& run, ScreenSession& session, const EvaluateRequest& request,
                             const Note& note, Progress& progress);
 
 // Throws the Error that evaluate_run() would throw for the labels of a session's screen, so that a
 // training can be refused before it starts.
-void check_evaluation(const Session& session);
+void check_evaluation(const ScreenSession& session);
 
 }  // namespace lacuna

@@ -15,7 +15,7 @@
 namespace lacuna {
 namespace {
 
-std::vector<uint32_t> samples_of(const Session& session, const std::string& part) {
+std::vector<uint32_t> samples_of(const ScreenSession& session, const std::string& part) {
   if (part == "all") {
     std::vector<uint32_t> all(session.screen.samples().size());
     std::iota(all.begin(), all.end(), 0u);
@@ -85,7 +85,7 @@ ExportResult export_embeddings(const Run& run, const ExportRequest& request, Pro
   if (request.out.extension() != ".npz")
     throw UsageError("embeddings go into a file that ends in .npz, not '{}'", request.out.string());
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
-  Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  ScreenSession session = open_run(run, checkpoint, request.device, request.screen, note);
   session.model->eval();
   const at::NoGradGuard guard;
   const Names& genes = session.screen.graph().genes().names;

@@ -171,7 +171,7 @@ Outcome train_in_f64(const fs::path& folder, const char* model, Group& group) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& parameter : task.model().parameters())
     all.push_back(parameter.detach().flatten());
-  Session& session = task.session();
+  ScreenSession& session = task.session();
   return {at::cat(all), loop.stepper().loss_sum(),
           predict_samples(session, session.samples(Part::validation), 0)};
 }

@@ -31,7 +31,7 @@ double mean_squared_error(const Predictions& found, const LabelScale& labels) {
   return sum / double(count);
 }
 
-bool has_validation_labels(const Session& session) {
+bool has_validation_labels(const ScreenSession& session) {
   const auto labels = session.screen.samples().labels.as<float>();  // [S, L]
   const uint64_t stride = session.screen.samples().label_count();
   for (const uint64_t sample : session.samples(Part::validation))
@@ -53,7 +53,7 @@ void set_parameters(Model& model, const std::vector<at::Tensor>& values) {
   for (size_t i = 0; i < values.size(); ++i) parameters[i].copy_(values[i]);
 }
 
-TrainOptions options_for(const Session& like) {
+TrainOptions options_for(const ScreenSession& like) {
   TrainOptions options = parse_config("screen: any", {}).train;
   options.seed = like.config.train.seed;
   options.weight_column = like.config.train.weight_column;
@@ -72,9 +72,9 @@ TrainOptions options_for(const Session& like) {
 
 }  // namespace
 
-Session train_mlp_baseline(const Session& like, Progress& progress) {
+ScreenSession train_mlp_baseline(const ScreenSession& like, Progress& progress) {
   ScreenTask task(like);
-  Session& session = task.session();
+  ScreenSession& session = task.session();
   session.config.train = options_for(like);
   session.masks = RungMasks();  // it reads genes alone
   YAML::Node settings;

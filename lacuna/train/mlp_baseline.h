@@ -10,6 +10,6 @@ namespace lacuna {
 // an epoch or more), lr 1e-3, at most 30 epochs; the parameters of the best epoch on the validation
 // part (lowest MSE, unweighted), stopping after 5 epochs without a better one; where no validation
 // sample has a label, those after 10 epochs.
-Session train_mlp_baseline(const Session& like, Progress& progress);
+ScreenSession train_mlp_baseline(const ScreenSession& like, Progress& progress);
 
 }  // namespace lacuna

@@ -10,13 +10,18 @@ constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
 }  // namespace
 
 Optimiser::Optimiser(const torch::nn::Module& model, const TrainOptions& options)
-    : parameters_(model.parameters()), weight_decay_(options.weight_decay), clip_(options.clip) {
-  const auto scalar = parameters_.at(0).options().dtype(at::kFloat).requires_grad(false);
+    : weight_decay_(options.weight_decay), clip_(options.clip) {
+  const auto all = model.parameters();
+  const auto scalar = all.at(0).options().dtype(at::kFloat).requires_grad(false);
   lr_ = at::full({}, options.lr, scalar);
-  for (const at::Tensor& parameter : parameters_) {
+  for (const at::Tensor& parameter : all) {
+    exp_avg.push_back(at::zeros_like(parameter, parameter.options().requires_grad(false)));
+    exp_avg_sq.push_back(at::zeros_like(exp_avg.back()));
+    if (!parameter.requires_grad()) continue;
     parameter.mutable_grad() = at::zeros_like(parameter);
-    exp_avg.push_back(at::zeros_like(parameter));
-    exp_avg_sq.push_back(at::zeros_like(parameter));
+    parameters_.push_back(parameter);
+    own_avg_.push_back(exp_avg.back());
+    own_avg_sq_.push_back(exp_avg_sq.back());
     steps_.push_back(at::zeros({}, scalar));
   }
 }
@@ -41,7 +46,7 @@ at::Tensor Optimiser::update() {
   const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(grads)));
   if (clip_ > 0) at::_foreach_mul_(grads, (clip_ / (norm + 1e-6)).clamp_max(1));
   at::_foreach_add_(steps_, 1);
-  at::_fused_adamw_(parameters_, grads, exp_avg, exp_avg_sq, {}, steps_, lr_, kBeta1, kBeta2,
+  at::_fused_adamw_(parameters_, grads, own_avg_, own_avg_sq_, {}, steps_, lr_, kBeta1, kBeta2,
                     weight_decay_, kEps, /*amsgrad=*/false, /*maximize=*/false);
   at::_foreach_zero_(grads);
   return norm;

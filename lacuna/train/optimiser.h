@@ -1,4 +1,5 @@
-// AdamW over all parameters of a model at once, with the gradient's norm clipped. Learning rate and
+// AdamW over all parameters of a model at once, those without a gradient (frozen) left alone, with
+// the gradient's norm clipped. Learning rate and
 // step stand in tensors on the device, so that an update can be recorded and replayed.
 #pragma once
 
@@ -27,8 +28,9 @@ class Optimiser {
   void set_steps(uint64_t steps);
 
  private:
-  std::vector<at::Tensor> parameters_, steps_;
-  at::Tensor lr_;  // scalar
+  std::vector<at::Tensor> parameters_, steps_;    // those that are trained
+  std::vector<at::Tensor> own_avg_, own_avg_sq_;  // of these; they are among exp_avg, exp_avg_sq
+  at::Tensor lr_;                                 // scalar
   double weight_decay_, clip_;
 };
 

@@ -51,7 +51,7 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
                       const std::function<void(const std::string&)>& note) {
   check(request);
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
-  Session session = open_run(run, checkpoint, request.device, request.screen, note);
+  ScreenSession session = open_run(run, checkpoint, request.device, request.screen, note);
   const Names& genes = session.screen.graph().genes().names;
   const auto candidates = make_candidates(request, genes);
   PredictionTask task = {

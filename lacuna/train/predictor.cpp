@@ -27,7 +27,7 @@ class Predicting {
   at::NoGradGuard guard_;
 };
 
-std::vector<float> predict_input(Session& session, const ModelInput& host) {
+std::vector<float> predict_input(ScreenSession& session, const ModelInput& host) {
   const Predicting predicting(*session.model);
   const ModelInput input = to_device(host, session.device());
   const at::Tensor out = session.model->forward(input).to(at::kCPU, at::kFloat).contiguous();
@@ -50,16 +50,16 @@ ModelInput input_of(const RungBatch& batch, const RungMasks& masks) {
 uint64_t prediction_batch(int64_t training_batch) {
   return 2 * uint64_t(std::max<int64_t>(1, training_batch));
 }
-uint64_t prediction_batch(const Session& session) {
+uint64_t prediction_batch(const ScreenSession& session) {
   return prediction_batch(session.config.train.batch);
 }
 
-std::vector<float> predict_batch(Session& session, std::span<const int32_t> removed,
+std::vector<float> predict_batch(ScreenSession& session, std::span<const int32_t> removed,
                                  std::span<const int32_t> ptr) {
   return predict_input(session, make_input(removed, ptr));
 }
 
-Predictions predict_samples(Session& session, std::vector<uint32_t> samples, uint64_t batch,
+Predictions predict_samples(ScreenSession& session, std::vector<uint32_t> samples, uint64_t batch,
                             Progress& progress) {
   Predictions result;
   if (samples.empty()) return result;

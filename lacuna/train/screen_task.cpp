@@ -17,7 +17,7 @@
 
 namespace lacuna {
 
-FeedOptions feed_options(const Session& session) {
+FeedOptions feed_options(const ScreenSession& session) {
   const TrainOptions& train = session.config.train;
   const int64_t world = session.group->world();
   FeedOptions options = {.device = session.device(),
@@ -33,7 +33,7 @@ namespace {
 
 class ScreenFeed : public Feed {
  public:
-  ScreenFeed(const Session& session, const FeedOptions& options)
+  ScreenFeed(const ScreenSession& session, const FeedOptions& options)
       : session_(session),
         loader_(RungSource(session.screen, session.masks, uint64_t(options.batch),
                            {.selection = session.samples(Part::train)}),
@@ -55,7 +55,7 @@ class ScreenFeed : public Feed {
   }
 
  private:
-  static LoaderSettings settings(const Session& session) {
+  static LoaderSettings settings(const ScreenSession& session) {
     const TrainOptions& options = session.config.train;
     return {.order = {.global_batch = uint64_t(options.batch),
                       .seed = options.seed,
@@ -65,7 +65,7 @@ class ScreenFeed : public Feed {
             .prefetch = session.masks.prefetch(int(options.threads))};
   }
 
-  const Session& session_;
+  const ScreenSession& session_;
   Loader<RungSource> loader_;
   BatchFeed feed_;
 };
@@ -114,7 +114,7 @@ std::unique_ptr<ScreenTask> open_screen_task(const OpenTask& request) {
         "screen=DIRECTORY --resume --out {}`",
         config.screen.string(), request.run->path().string(), request.run->config().string(),
         request.run->path().string());
-  Session session = open_session(config, request.note, request.progress, request.group);
+  ScreenSession session = open_session(config, request.note, request.progress, request.group);
   if (session.config.train.batch == 0) find_batch(session, request.note);
   return std::make_unique<ScreenTask>(std::move(session));
 }
@@ -158,7 +158,7 @@ void ScreenTask::evaluate(const Run& run, const Note& note, Progress& progress) 
   const std::string checkpoint = choose_checkpoint(run, "");
   const fs::path file = run.checkpoint(checkpoint);
   load_weights(read_checkpoint(file), file, *session_.model);
-  Session session = session_;
+  ScreenSession session = session_;
   session.masks = RungMasks();
   session.graph.make_no_masks();
   evaluate_session(run, session, {.checkpoint = checkpoint}, note, progress);

@@ -12,8 +12,8 @@ namespace lacuna {
 
 class ScreenTask : public Task {
  public:
-  explicit ScreenTask(Session session) : session_(std::move(session)) {}
-  Session& session() { return session_; }
+  explicit ScreenTask(ScreenSession session) : session_(std::move(session)) {}
+  ScreenSession& session() { return session_; }
 
   Config& config() override { return session_.config; }
   Group& group() const override { return *session_.group; }
@@ -34,14 +34,14 @@ class ScreenTask : public Task {
   Json describe(std::span<const uint64_t> samples) const override;
 
  private:
-  Session session_;
+  ScreenSession session_;
 };
 
 std::unique_ptr<ScreenTask> open_screen_task(const OpenTask& request);
 
 // How the session's config feeds batches to the model, with the samples' weights where it names a
 // column.
-FeedOptions feed_options(const Session& session);
+FeedOptions feed_options(const ScreenSession& session);
 
 // Mean over the measured labels of a batch, times the sample's weight: predicted and labels [B, L]
 // (standardised; NaN = not measured), weights [B] or undefined -> scalar; 0 where none is measured.

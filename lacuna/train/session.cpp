@@ -105,8 +105,8 @@ at::Device take_device(const std::string& name, const Note& note, const Group& g
   return device;
 }
 
-Session assemble(const Config& config, const LabelScale* trained, const Note& note,
-                 Progress& progress, Group& group = Group::alone()) {
+ScreenSession assemble(const Config& config, const LabelScale* trained, const Note& note,
+                       Progress& progress, Group& group = Group::alone()) {
   if (!fs::exists(config.screen))
     throw Error("there is no screen {}; {}", config.screen.string(),
                 trained ? "name the place that it has moved to with --screen"
@@ -137,9 +137,10 @@ Session assemble(const Config& config, const LabelScale* trained, const Note& no
 
 }  // namespace
 
-std::vector<uint32_t> Session::samples(Part part) const { return samples_in(split, part); }
+std::vector<uint32_t> ScreenSession::samples(Part part) const { return samples_in(split, part); }
 
-Session open_session(const Config& config, const Note& note, Progress& progress, Group& group) {
+ScreenSession open_session(const Config& config, const Note& note, Progress& progress,
+                           Group& group) {
   return assemble(config, nullptr, note, progress, group);
 }
 
@@ -147,20 +148,24 @@ std::string choose_checkpoint(const Run& run, const std::string& asked) {
   if (!asked.empty()) {
     if (run.has_checkpoint(asked)) return asked;
     std::vector<std::string> there;
-    for (const char* name : {"last", "best_pearson", "best_mse"})
+    for (const char* name :
+         {"last", "best_pearson", "best_mse", "best_bits_per_spike", "best_correlation"})
       if (run.has_checkpoint(name)) there.push_back(name);
     throw Error("{} has no checkpoint '{}'; it has: {}", run.path().string(), asked,
                 fmt::join(there, ", "));
   }
-  for (const char* name : {"best_pearson", "last"})
+  for (const char* name : {"best_pearson", "best_bits_per_spike", "last"})
     if (run.has_checkpoint(name)) return name;
   throw Error("{} has no checkpoint yet; `lacuna train --resume --out {}` goes on with it",
               run.path().string(), run.path().string());
 }
 
-Session open_run(const Run& run, const std::string& checkpoint, const std::string& device,
-                 const fs::path& screen, const Note& note) {
+ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
+                       const fs::path& screen, const Note& note) {
   Config config = read_config(run.config(), {});
+  if (config.kind() == DataKind::recording)
+    throw Error("{} is the run of a recording, and this is for runs of screens",
+                run.path().string());
   if (!device.empty()) config.train.device = device;
   if (!screen.empty()) config.screen = screen;
   config.rung = Rung::kernel;
@@ -168,13 +173,13 @@ Session open_run(const Run& run, const std::string& checkpoint, const std::strin
   const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
   const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);
-  Session session = assemble(config, &trained, note, Progress::none());
+  ScreenSession session = assemble(config, &trained, note, Progress::none());
   take_up(contents, file, session);
   load_weights(contents, file, *session.model);
   return session;
 }
 
-Json checkpoint_members(const Session& session) {
+Json checkpoint_members(const ScreenSession& session) {
   YAML::Emitter settings;
   settings << session.config.model;
   const LabelScale& labels = session.labels;
@@ -186,7 +191,7 @@ Json checkpoint_members(const Session& session) {
           {"model", settings.c_str()}};
 }
 
-void take_up(const Safetensors& contents, const fs::path& file, Session& session) {
+void take_up(const Safetensors& contents, const fs::path& file, ScreenSession& session) {
   check_fingerprint(parts_for(*session.model, read_fingerprint(contents, file)),
                     parts_for(*session.model, session.fingerprint), file,
                     {"screen", "graph", session.screen.path().string()});

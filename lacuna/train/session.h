@@ -17,7 +17,7 @@
 
 namespace lacuna {
 
-struct Session {
+struct ScreenSession {
   Config config;
   Screen screen;
   Split split;              // empty where a run is opened with a screen that has none of its name
@@ -35,23 +35,23 @@ struct Session {
 // Opens everything, with new weights. The settings that the model adds show in config.resolved. On
 // the CPU torch gets one thread where a step is too small for more, else all (or OMP_NUM_THREADS).
 // progress: of filling memory with masks, on the ram rungs.
-Session open_session(const Config& config, const Note& note, Progress& progress = Progress::none(),
-                     Group& group = Group::alone());
+ScreenSession open_session(const Config& config, const Note& note,
+                           Progress& progress = Progress::none(), Group& group = Group::alone());
 // The same for a run, with the weights of a checkpoint ("" = best_pearson where there is one, else
 // last); `device` overrides the run's where it is not empty, `screen` where it is not. Throws Error
 // naming the part that differs when the screen's genes or graph are not those of the checkpoint.
 // The rung is `kernel`, whatever the run was trained on: all give the same numbers, and this one
 // needs no store.
-Session open_run(const Run& run, const std::string& checkpoint, const std::string& device,
-                 const fs::path& screen, const Note& note);
+ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
+                       const fs::path& screen, const Note& note);
 std::string choose_checkpoint(const Run& run, const std::string& asked);
 
 // The labels' scale and the model's settings, as a checkpoint holds them.
-Json checkpoint_members(const Session& session);
+Json checkpoint_members(const ScreenSession& session);
 // Gives a session the labels' scale of a checkpoint. Throws Error naming what differs: a checkpoint
 // is for one gene list and one graph, as far as its model reads them (networks, and features and
 // metabolism where it says so).
-void take_up(const Safetensors& contents, const fs::path& file, Session& session);
+void take_up(const Safetensors& contents, const fs::path& file, ScreenSession& session);
 LabelScale read_label_scale(const Safetensors& contents, const fs::path& file);
 
 }  // namespace lacuna

@@ -4,6 +4,12 @@
 
 namespace lacuna {
 
-std::unique_ptr<Task> open_task(const OpenTask& request) { return open_screen_task(request); }
+// recording/recording_task.h, whose headers are not needed here
+std::unique_ptr<Task> open_recording_task(const OpenTask& request);
+
+std::unique_ptr<Task> open_task(const OpenTask& request) {
+  if (request.config.kind() == DataKind::recording) return open_recording_task(request);
+  return open_screen_task(request);
+}
 
 }  // namespace lacuna

@@ -274,7 +274,7 @@ TEST(BatchFeed, OnTheCpuABatchIsAsWideAsItsOwnSamples) {
   EXPECT_EQ(widths, (std::set<int64_t>{1, 2, 3, 4}));
 }
 
-TEST(Session, AWordThatIsNoDeviceIsAnError) {
+TEST(ScreenSession, AWordThatIsNoDeviceIsAnError) {
   const auto ignore = [](const std::string&) {};
   EXPECT_ERROR(choose_device("gpu", ignore), "no device 'gpu'; there are: auto, cpu, cuda");
   EXPECT_ERROR(choose_device("", ignore), "auto, cpu, cuda");

@@ -1,0 +1,401 @@
+#include "lacuna/train/recording/recording_session.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/recording/window_fields.h"
+#include "lacuna/train/checkpoint.h"
+#include "lacuna/train/recording/window_feed.h"
+#include "lacuna/train/session.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kScaleWindows = 4096;  // at a time
+
+struct ScaleSums {
+  std::vector<double> spikes, valid, inputs, squares;
+  double rows = 0;
+};
+
+SessionScale finish(const ScaleSums& sums) {
+  SessionScale scale;
+  for (size_t u = 0; u < sums.spikes.size(); ++u)
+    scale.mean_counts.push_back(sums.spikes[u] / std::max(sums.valid[u], 1.0));
+  for (size_t k = 0; k < sums.inputs.size(); ++k) {
+    const double mean = sums.inputs[k] / sums.rows;
+    const double variance = sums.squares[k] / sums.rows - mean * mean;
+    scale.input_mean.push_back(mean);
+    scale.input_sd.push_back(variance > 1e-12 * (1 + mean * mean) ? std::sqrt(variance) : 1);
+  }
+  return scale;
+}
+
+void add(const SessionPart& part, ScaleSums& sums) {
+  if (sums.spikes.empty()) {
+    sums.spikes.resize(part.units);
+    sums.valid.resize(part.units);
+  }
+  for (size_t i = 0; i < part.counts.size(); ++i) {
+    sums.valid[i % part.units] += part.validity[i];
+    if (part.validity[i]) sums.spikes[i % part.units] += part.counts[i];
+  }
+  size_t first = 0;
+  for (const std::vector<float>& input : part.inputs) {
+    const size_t columns = input.size() / std::max<uint64_t>(part.windows, 1);
+    sums.inputs.resize(std::max(sums.inputs.size(), first + columns));
+    sums.squares.resize(sums.inputs.size());
+    for (size_t i = 0; i < input.size(); ++i) {
+      sums.inputs[first + i % columns] += input[i];
+      sums.squares[first + i % columns] += double(input[i]) * input[i];
+    }
+    first += columns;
+  }
+  sums.rows += double(part.windows);
+}
+
+// One pass over counts and behaviour of the training part.
+SessionScale scale_of(const WindowFields& fields, const Windows& training, uint32_t session) {
+  const auto [first, last] = training.of_session(session);
+  ScaleSums sums;
+  WindowBatch batch;
+  for (uint64_t begin = first; begin < last; begin += kScaleWindows) {
+    throw_if_stopped();
+    batch.windows.clear();
+    for (uint64_t w = begin; w < std::min(begin + kScaleWindows, last); ++w)
+      batch.windows.push_back(w);
+    fields.fill(batch);
+    add(batch.parts.at(0), sums);
+  }
+  return finish(sums);
+}
+
+std::map<Part, Windows> find_parts(const Windows& windows, const RecordingSplit& split,
+                                   const Note& note) {
+  std::map<Part, Windows> parts;
+  parts.emplace(Part::train, windows.of_part(split, "train"));
+  for (const Part part : {Part::validation, Part::test}) {
+    try {
+      parts.emplace(part, windows.of_part(split, name(part)));
+    } catch (const Error& error) {
+      note(error.what());
+    }
+  }
+  return parts;
+}
+
+// The sessions of a recording that have training windows.
+std::vector<uint32_t> trained_sessions(const Windows& training) {
+  std::vector<uint32_t> sessions;
+  for (uint32_t s = 0; s < training.recording().sessions().size(); ++s)
+    if (const auto [first, last] = training.of_session(s); first < last) sessions.push_back(s);
+  return sessions;
+}
+
+RecordingShape shape_of(const RecordingSession& session, const WindowFields& fields) {
+  const WindowSettings& settings = session.config.recording.windows;
+  const Shape& frame = session.frames.frame_shape();
+  RecordingShape shape = {
+      int64_t(settings.stimulus.lags), int64_t(frame.at(0)), int64_t(frame.at(1)), {}};
+  for (const uint32_t s : session.sessions) {
+    uint64_t inputs = 0;
+    for (size_t i = 0; i < settings.inputs.size(); ++i)
+      inputs += fields.input_columns(i, s) * settings.inputs[i].lags;
+    shape.sessions.push_back({session.recording.sessions()[s].name,
+                              int64_t(session.windows.units_of(s).size()), int64_t(inputs)});
+  }
+  return shape;
+}
+
+Fingerprint fingerprint_of(const Recording& recording, const std::vector<uint32_t>& sessions) {
+  Fingerprint all = recording.fingerprint(), chosen;
+  for (const uint32_t s : sessions) {
+    const std::string part = "session " + recording.sessions()[s].name;
+    for (const auto& [name, hash] : all.parts())
+      if (name == part) chosen.add(name, hash);
+  }
+  return chosen;
+}
+
+// How much each session of a recording is drawn; empty: by its length.
+std::vector<double> session_shares(const RecordingOptions& options, const Recording& recording) {
+  std::vector<double> shares;
+  if (options.order == "proportional") return shares;
+  for (const Session& session : recording.sessions()) {
+    const auto& chosen = options.windows.sessions;
+    double share = std::find(chosen.begin(), chosen.end(), session.name) != chosen.end() ? 1 : 0;
+    if (options.order == "weights") share = 0;
+    for (const auto& [name, weight] : options.weights)
+      if (name == session.name || name == session.subject) share += weight;
+    shares.push_back(share);
+  }
+  return shares;
+}
+
+FramesOptions frames_options(const Config& config, const Recording& recording, at::Device device) {
+  const RecordingOptions& options = config.recording;
+  return {.rung = with_expansion(options.rung, device.is_cuda()),
+          .field = options.windows.stimulus.field,
+          .store = config.store,
+          .cast = config.train.precision == "bf16" ? DType::bf16 : DType::f32,
+          .hot_bytes = options.hot_bytes,
+          .shares = session_shares(options, recording),
+          .rungs = options.rungs,
+          .sessions = options.windows.sessions};
+}
+
+// All frames, once; a piece at a time through the host's memory.
+at::Tensor load_movie(const RecordingSession& session, Progress& progress) {
+  constexpr uint64_t kRows = 16384;
+  const Frames& frames = session.frames;
+  const Shape& frame = frames.frame_shape();
+  const at::Tensor movie =
+      at::empty({int64_t(frames.resident_rows()), int64_t(frame[0]), int64_t(frame[1])},
+                at::TensorOptions(session.device).dtype(at::kByte));
+  progress.begin("loading the movie onto the GPU", frames.resident_rows(), "frames");
+  uint64_t done = 0;
+  const std::vector<std::string>& chosen = session.config.recording.windows.sessions;
+  for (uint32_t s = 0; s < session.recording.sessions().size(); ++s) {
+    const Session& in = session.recording.sessions()[s];
+    if (std::find(chosen.begin(), chosen.end(), in.name) == chosen.end()) continue;
+    for (uint32_t g = 0; g < in.segments.size(); ++g)
+      for (uint64_t first = 0; first < in.segments[g].frames; first += kRows) {
+        throw_if_stopped();
+        const uint64_t count = std::min(kRows, in.segments[g].frames - first);
+        const at::Tensor host =
+            at::empty({int64_t(count), int64_t(frame[0]), int64_t(frame[1])}, at::kByte);
+        frames.read_rows(s, g, first, count, static_cast<std::byte*>(host.mutable_data_ptr()));
+        movie.narrow(0, int64_t(frames.resident_row(s, g, first)), int64_t(count)).copy_(host);
+        progress.advance(done += count);
+      }
+  }
+  progress.end();
+  return movie;
+}
+
+void check_settings(const Config& config) {
+  const RecordingOptions& options = config.recording;
+  if (is_resident(options.rung) && config.train.device == "cpu")
+    throw Error("rung device:resident needs a GPU, but train.device is cpu; choose another rung");
+}
+
+// The config names its sessions, so that those which are added later are not the run's.
+void name_sessions(Config& config, const Recording& recording,
+                   const std::vector<uint32_t>& sessions) {
+  std::vector<std::string>& names = config.recording.windows.sessions;
+  names.clear();
+  for (const uint32_t s : sessions) names.push_back(recording.sessions()[s].name);
+  config.resolved["sessions"] = names;
+}
+
+// Of each session the names of its units, from a checkpoint.
+std::map<std::string, std::vector<std::string>> units_of_checkpoint(const Safetensors& contents,
+                                                                    const fs::path& file) {
+  std::map<std::string, std::vector<std::string>> units;
+  read_member(contents, file, "sessions", [&](const Json& json) {
+    for (const Json& one : json)
+      units[one.at("name").get<std::string>()] = one.at("units").get<std::vector<std::string>>();
+  });
+  return units;
+}
+
+void check_units(const std::string& session, const std::vector<std::string>& trained,
+                 const std::vector<std::string>& here, const fs::path& file) {
+  if (trained == here) return;
+  const auto missing = [](const auto& from, const auto& in) {
+    std::vector<std::string> names;
+    for (const std::string& unit : from)
+      if (std::find(in.begin(), in.end(), unit) == in.end()) names.push_back(unit);
+    return names;
+  };
+  const auto gone = missing(trained, here), come = missing(here, trained);
+  std::string words = "their order has changed";
+  if (!gone.empty()) words = fmt::format("'{}' is gone", fmt::join(gone, "', '"));
+  if (!come.empty())
+    words = fmt::format("{}{}'{}' is new", gone.empty() ? "" : words, gone.empty() ? "" : ", ",
+                        fmt::join(come, "', '"));
+  throw Error(
+      "the units of session '{}' have changed since {} was written: {}; use the units that it was "
+      "trained on (`units` of the config), or fit a new readout: train.weights=RUN "
+      "train.freeze=core with the session under another name",
+      session, file.string(), words);
+}
+
+// Core and readouts of a run, as far as it has the sessions.
+void take_weights(RecordingSession& session, const Note& note) {
+  const Run run = Run::open(session.config.recording.weights_from);
+  const fs::path file = run.checkpoint(choose_checkpoint(run, ""));
+  const Safetensors contents = read_checkpoint(file);
+  const auto trained = units_of_checkpoint(contents, file);
+  std::vector<std::string> known, fresh;
+  for (int64_t s = 0; s < int64_t(session.sessions.size()); ++s) {
+    const std::string& name = session.model->shape().sessions[size_t(s)].session;
+    const auto found = trained.find(name);
+    (found == trained.end() ? fresh : known).push_back(name);
+    if (found == trained.end()) continue;
+    check_units(name, found->second, session.unit_names(s), file);
+    load_weights(contents, file, session.model->readout(s), session.model->readout_name(s) + ".");
+  }
+  for (const auto& entry : session.model->named_parameters(/*recurse=*/false))
+    load_weight(contents, file, entry.key(), entry.value());
+  note(fmt::format("weights of {}: its core{}{}; new readouts: {}", file.string(),
+                   known.empty() ? "" : ", and the readouts of ", fmt::join(known, ", "),
+                   fresh.empty() ? "none" : fmt::format("{}", fmt::join(fresh, ", "))));
+}
+
+RecordingSession assemble(const Config& config, bool is_new, const Note& note, Progress& progress,
+                          Group& group) {
+  const RecordingOptions& options = config.recording;
+  if (!fs::exists(options.path))
+    throw Error("there is no recording {}; {}", options.path.string(),
+                is_new
+                    ? "name it in the config (`recording`, a path from the folder that lacuna is "
+                      "called in), or with --set recording=DIRECTORY"
+                    : "name the place that it has moved to with --recording");
+  check_settings(config);
+  const Recording recording = Recording::open(options.path);
+  const Windows windows(recording, options.windows);
+  auto parts = find_parts(windows, recording.split(config.split), note);
+  const at::Device device = choose_device(config.train.device, note, group);
+  if (device.is_cuda() && device.index() > 0)
+    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  const std::vector<uint32_t> sessions = trained_sessions(parts.at(Part::train));
+  Config named = config;
+  name_sessions(named, recording, sessions);
+  RecordingSession session = {
+      .config = named,
+      .recording = recording,
+      .windows = windows,
+      .parts = std::move(parts),
+      .fingerprint = fingerprint_of(recording, sessions),
+      .frames = Frames(recording, frames_options(named, recording, device), progress),
+      .sessions = sessions,
+      .scales = {},
+      .model = {},
+      .device = device,
+      .movie = {},
+      .group = &group};
+  const WindowFields fields(session.part(Part::train));
+  session.model =
+      make_core_readout(session.config.model, shape_of(session, fields), device, config.train.seed);
+  if (config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
+  if (is_resident(session.frames.rung())) session.movie = load_movie(session, progress);
+  if (!is_new) return session;
+  for (size_t s = 0; s < sessions.size(); ++s) {
+    session.scales.push_back(scale_of(fields, session.part(Part::train), sessions[s]));
+    session.model->start_at(int64_t(s), at::tensor(session.scales[s].mean_counts, at::kDouble));
+    session.model->place_at(int64_t(s), find_places(session, int64_t(s)));
+  }
+  return session;
+}
+
+// A store that the training read may be gone: the recording itself is always there.
+Config config_to_read(const Run& run, const OpenRecordingRun& request, const Note& note) {
+  Config config = read_config(run.config(), {});
+  if (!request.device.empty()) config.train.device = request.device;
+  if (!request.recording.empty()) config.recording.path = request.recording;
+  const bool is_gone = !config.store.empty() && !fs::exists(config.store);
+  const bool needs_gpu = is_resident(config.recording.rung) && config.train.device == "cpu";
+  if (is_gone)
+    note(fmt::format("store {} is gone: frames are read from the recording (rung disk:u8)",
+                     config.store.string()));
+  if (is_gone || needs_gpu) {
+    config.recording.rung = {Place::disk, Form::u8};
+    config.store.clear();
+  }
+  return config;
+}
+
+}  // namespace
+
+const Windows& RecordingSession::part(Part part) const {
+  const auto found = parts.find(part);
+  if (found == parts.end())
+    throw Error("split '{}' has no windows in {}", config.split, name(part));
+  return found->second;
+}
+
+int64_t RecordingSession::model_session(uint32_t session) const {
+  const auto found = std::find(sessions.begin(), sessions.end(), session);
+  return found == sessions.end() ? -1 : found - sessions.begin();
+}
+
+std::vector<std::string> RecordingSession::unit_names(int64_t model_session) const {
+  const uint32_t session = sessions.at(size_t(model_session));
+  std::vector<std::string> names;
+  for (const uint32_t unit : windows.units_of(session))
+    names.push_back(recording.sessions()[session].units.at(unit));
+  return names;
+}
+
+RecordingSession open_recording_session(const Config& config, const Note& note, Progress& progress,
+                                        Group& group, bool goes_on) {
+  RecordingSession session = assemble(config, /*is_new=*/true, note, progress, group);
+  if (!config.recording.weights_from.empty() && !goes_on) take_weights(session, note);
+  if (config.recording.freeze == "core") session.model->freeze_core();
+  return session;
+}
+
+RecordingSession open_recording_run(const Run& run, const OpenRecordingRun& request,
+                                    const Note& note, Progress& progress) {
+  const fs::path file = run.checkpoint(choose_checkpoint(run, request.checkpoint));
+  const Safetensors contents = read_checkpoint(file);
+  RecordingSession session = assemble(config_to_read(run, request, note), /*is_new=*/false, note,
+                                      progress, Group::alone());
+  take_up(contents, file, session);
+  load_weights(contents, file, *session.model);
+  return session;
+}
+
+Json recording_checkpoint_members(const RecordingSession& session) {
+  YAML::Emitter settings;
+  settings << session.config.model;
+  Json sessions = Json::array();
+  for (size_t s = 0; s < session.sessions.size(); ++s) {
+    const SessionScale& scale = session.scales.at(s);
+    sessions.push_back({{"name", session.model->shape().sessions[s].session},
+                        {"units", session.unit_names(int64_t(s))},
+                        {"mean_counts", scale.mean_counts},
+                        {"input_mean", scale.input_mean},
+                        {"input_sd", scale.input_sd}});
+  }
+  return {{"sessions", sessions}, {"model", settings.c_str()}};
+}
+
+void take_up(const Safetensors& contents, const fs::path& file, RecordingSession& session) {
+  const auto trained = units_of_checkpoint(contents, file);
+  std::vector<std::string> here;
+  for (int64_t s = 0; s < int64_t(session.sessions.size()); ++s) {
+    here.push_back(session.model->shape().sessions[size_t(s)].session);
+    const auto found = trained.find(here.back());
+    if (found == trained.end())
+      throw Error(
+          "{} was not trained on session '{}'; name those of the run (`sessions`), or fit a "
+          "readout for it with train.weights and train.freeze=core",
+          file.string(), here.back());
+    check_units(here.back(), found->second, session.unit_names(s), file);
+  }
+  for (const auto& [name, units] : trained)
+    if (std::find(here.begin(), here.end(), name) == here.end())
+      throw Error("{} was trained on session '{}', which has no training windows in {} now",
+                  file.string(), name, session.recording.path().string());
+  check_fingerprint(read_fingerprint(contents, file), session.fingerprint, file,
+                    {"recording", "recording", session.recording.path().string()});
+  read_member(contents, file, "sessions", [&](const Json& json) {
+    session.scales.clear();
+    for (const std::string& name : here)
+      for (const Json& one : json)
+        if (one.at("name") == name)
+          session.scales.push_back({one.at("mean_counts").get<std::vector<double>>(),
+                                    one.at("input_mean").get<std::vector<double>>(),
+                                    one.at("input_sd").get<std::vector<double>>()});
+  });
+}
+
+}  // namespace lacuna

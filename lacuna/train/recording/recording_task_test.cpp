@@ -1,0 +1,186 @@
+#include "lacuna/train/recording/recording_task.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "lacuna/core/testing.h"
+#include "lacuna/recording/field_values.h"
+#include "lacuna/recording/testing.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kLags = 3;
+
+// A rank that nobody answers: what it would add up stays its own.
+class LonelyRank : public Group {
+ public:
+  LonelyRank(uint32_t rank, uint32_t world) : rank_(rank), world_(world) {}
+  uint32_t rank() const override { return rank_; }
+  uint32_t world() const override { return world_; }
+  void sum(at::TensorList) override {}
+  void broadcast(at::TensorList) override {}
+  void barrier() override {}
+
+ private:
+  uint32_t rank_, world_;
+};
+
+// By trials: two of five are held out.
+void split_toy(const fs::path& path) {
+  const Recording recording = Recording::open(path);
+  RecordingSplit split;
+  split.name = "trials";
+  std::vector<uint8_t> parts;
+  for (const Session& session : recording.sessions())
+    for (const Segment& segment : session.segments) {
+      split.segments.push_back({session.name, segment.name, parts.size(), segment.frames});
+      for (const int64_t trial : read_whole_numbers(segment.field("trial"))) {
+        const Part part = trial < 0        ? Part::unused
+                          : trial % 5 == 3 ? Part::validation
+                          : trial % 5 == 4 ? Part::test
+                                           : Part::train;
+        parts.push_back(uint8_t(part));
+      }
+    }
+  split.parts = Array::from(std::move(parts));
+  split.how = {{"command", "test"}};
+  add_split(path, split);
+}
+
+class RecordingTaskTest : public ::testing::Test {
+ protected:
+  RecordingTaskTest() {
+    write_toy_recording(folder_ / "rec", seed_, {.sessions = 3, .frames = 600});
+    split_toy(folder_ / "rec");
+  }
+  std::unique_ptr<RecordingTask> open(std::vector<std::string> settings = {},
+                                      Group& group = Group::alone()) {
+    settings.insert(settings.begin(),
+                    {"window.lags=3", "window.inputs=[behavior]", "train.batch=12",
+                     "train.device=cpu", "train.threads=0", "model.channels=3", "model.temporal=2",
+                     "model.layers=1", "model.first_kernel=3", "model.behaviour_width=2"});
+    const Config config = parse_config("recording: " + (folder_ / "rec").string() + "\n", settings);
+    return std::make_unique<RecordingTask>(open_recording_session(
+        config, [](const std::string&) {}, Progress::none(), group));
+  }
+
+  const uint64_t seed_ = fresh_seed();
+  TemporaryDirectory folder_;
+};
+
+const DeviceWindows& windows_of(const Batch* batch) {
+  return static_cast<const DeviceWindows&>(*batch);
+}
+
+TEST_F(RecordingTaskTest, ABatchHoldsWhatItsWindowsSay) {
+  SCOPED_TRACE(seed_);
+  for (const char* rung : {"rung=disk:u8@device", "rung=disk:u8@worker", "rung=ram:f32"}) {
+    const auto task = open({rung});
+    const Windows& training = task->session().part(Part::train);
+    const auto feed = task->training();
+    const DeviceWindows& batch = windows_of(feed->next());
+    ASSERT_EQ(batch.size(), 12);
+    at::Tensor stimulus = batch.input.stimulus;
+    if (stimulus.scalar_type() == at::kByte) stimulus = (stimulus.to(at::kFloat) - 127) / 255;
+    for (size_t s = 0; s < batch.input.sessions.size(); ++s)
+      for (int64_t b = batch.input.ptr[s]; b < batch.input.ptr[s + 1]; ++b) {
+        const Window window = training.at(batch.windows[size_t(b)]);
+        ASSERT_EQ(task->session().model_session(window.session), batch.input.sessions[s]);
+        for (uint64_t l = 0; l < kLags; ++l)
+          for (uint64_t y = 0; y < kToyHeight; ++y)
+            for (uint64_t x = 0; x < kToyWidth; ++x) {
+              const uint8_t pixel = toy_pixel(window.session, window.segment, window.t - l, y, x);
+              ASSERT_EQ(stimulus[b][int64_t(l)][int64_t(y)][int64_t(x)].item<float>(),
+                        (float(pixel) - 127) / 255);
+            }
+        const Segment& segment =
+            task->session().recording.sessions()[window.session].segments[window.segment];
+        const auto counts = segment.field("robs").map().as<uint8_t>();
+        const int64_t units = batch.counts[s].size(1), row = b - batch.input.ptr[s];
+        for (int64_t u = 0; u < units; ++u)
+          ASSERT_EQ(batch.counts[s][row][u].item<float>(),
+                    float(counts[window.t * uint64_t(units) + uint64_t(u)]));
+      }
+  }
+}
+
+TEST_F(RecordingTaskTest, RanksShareTheWindowsOfOne) {
+  SCOPED_TRACE(seed_);
+  for (const char* order : {"order.by=proportional", "order.by=balanced", "order.mixed=false"}) {
+    LonelyRank first(0, 2), second(1, 2);
+    const auto one = open({order}), a = open({order}, first), b = open({order}, second);
+    const auto whole = one->training(), left = a->training(), right = b->training();
+    for (uint64_t position = 0; position < 20; ++position) {
+      std::multiset<uint64_t> expected, found;
+      for (const uint64_t window : windows_of(whole->next()).windows) expected.insert(window);
+      for (const auto* feed : {left.get(), right.get()})
+        for (const uint64_t window : windows_of(const_cast<Feed*>(feed)->next()).windows)
+          found.insert(window);
+      ASSERT_EQ(found, expected) << order << " " << position;
+      const auto all = left->samples(0, position);
+      ASSERT_EQ(std::multiset<uint64_t>(all.begin(), all.end()), expected);
+    }
+  }
+}
+
+TEST_F(RecordingTaskTest, AFeedGoesBackToAnyPlace) {
+  SCOPED_TRACE(seed_);
+  const auto task = open();
+  const auto feed = task->training();
+  for (int i = 0; i < 7; ++i) feed->next();
+  const LoaderState place = feed->state();
+  const std::vector<uint64_t> next = windows_of(feed->next()).windows;
+  for (int i = 0; i < 30; ++i) feed->next();
+  feed->seek(place);
+  EXPECT_EQ(windows_of(feed->next()).windows, next);
+  const auto other = open({"order.by=balanced"})->training();
+  EXPECT_ERROR(other->seek(place), "");
+}
+
+TEST_F(RecordingTaskTest, TheLossIsPoissonOverValidCounts) {
+  SCOPED_TRACE(seed_);
+  const auto task = open();
+  const auto feed = task->training();
+  const DeviceWindows& batch = windows_of(feed->next());
+  const auto rates = task->session().model->forward(batch.input);
+  double sum = 0, valid = 0;
+  for (size_t s = 0; s < rates.size(); ++s)
+    for (int64_t b = 0; b < rates[s].size(0); ++b)
+      for (int64_t u = 0; u < rates[s].size(1); ++u) {
+        if (batch.validity[s][b][u].item<float>() == 0) continue;
+        const double rate = rates[s][b][u].item<double>();
+        sum += rate - batch.counts[s][b][u].item<double>() * std::log(rate);
+        ++valid;
+      }
+  EXPECT_LT(valid, double(rates[0].numel()) * double(rates.size()) * 10);
+  EXPECT_NEAR(task->loss(batch, 0).item<double>(), sum / valid, 1e-5);
+}
+
+TEST_F(RecordingTaskTest, ValidationIsTheSameEveryTimeAndOfEverySession) {
+  SCOPED_TRACE(seed_);
+  const auto task = open({"train.validation_windows=40"});
+  const ValidationScores once = task->validate(), again = task->validate();
+  EXPECT_EQ(once.values, again.values);
+  EXPECT_EQ(once.parts.size(), 3u);
+  for (const auto& [session, scores] : once.parts.items())
+    EXPECT_GT(scores.at("count").get<uint64_t>(), 0u) << session;
+}
+
+TEST_F(RecordingTaskTest, ANewModelStartsAtTheMeanRates) {
+  SCOPED_TRACE(seed_);
+  const auto task = open();
+  const SessionScale& scale = task->session().scales[1];
+  const at::Tensor bias = task->session().model->readout(1).bias;
+  ASSERT_EQ(bias.size(0), int64_t(scale.mean_counts.size()));
+  for (int64_t u = 0; u < bias.size(0); ++u)
+    EXPECT_NEAR(at::softplus(bias)[u].item<double>(), scale.mean_counts[size_t(u)], 1e-4);
+  EXPECT_NEAR(task->validate().values[0], 0, 0.2);  // no better and no worse than the mean
+}
+
+}  // namespace
+}  // namespace lacuna

@@ -1,0 +1,412 @@
+#include "lacuna/train/recording/window_feed.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/recording/field_values.h"
+
+namespace lacuna {
+namespace {
+
+at::ScalarType scalar_type(DType dtype) {
+  return dtype == DType::u8 ? at::kByte : dtype == DType::bf16 ? at::kBFloat16 : at::kFloat;
+}
+
+// One session's part of the packed floats: counts, validity, inputs.
+struct PackedPart {
+  int64_t rows, units, inputs;
+  int64_t floats() const { return rows * (2 * units + inputs); }
+};
+
+void pack(const SessionPart& part, const SessionScale& scale, const PackedPart& sizes, float* out) {
+  out = std::copy(part.counts.begin(), part.counts.end(), out);
+  out = std::copy(part.validity.begin(), part.validity.end(), out);
+  int64_t first = 0;
+  for (const std::vector<float>& input : part.inputs) {
+    const int64_t columns = int64_t(input.size()) / std::max<int64_t>(sizes.rows, 1);
+    for (int64_t b = 0; b < sizes.rows; ++b)
+      for (int64_t k = 0; k < columns; ++k) {
+        const size_t c = size_t(first + k);
+        out[b * sizes.inputs + first + k] =
+            float((input[size_t(b * columns + k)] - scale.input_mean[c]) / scale.input_sd[c]);
+      }
+    first += columns;
+  }
+}
+
+// A tensor with at least so many numbers, kept where it has room.
+void make_room(at::Tensor& tensor, int64_t numbers, const at::TensorOptions& options) {
+  if (!tensor.defined() || tensor.numel() < numbers)
+    tensor = at::empty({numbers + numbers / 4}, options);
+}
+
+std::shared_ptr<std::byte> pinned(uint64_t bytes) {
+  const auto owner = std::make_shared<at::Tensor>(
+      at::empty({int64_t(bytes)}, at::TensorOptions(at::kByte).pinned_memory(true)));
+  return {owner, static_cast<std::byte*>(owner->mutable_data_ptr())};
+}
+
+RecordingSourceOptions source_options(const RecordingSession& session, uint64_t batch) {
+  RecordingSourceOptions options = {.batch = batch};
+  if (session.device.is_cuda()) options.allocate = pinned;
+  return options;
+}
+
+// Names in order.weights are sessions, else subjects.
+std::vector<double> session_weights(const RecordingSession& session,
+                                    std::span<const uint64_t> first) {
+  const auto& sessions = session.recording.sessions();
+  std::vector<double> weights(sessions.size(), 0.0);
+  std::map<std::string, double> of_subjects;
+  for (const auto& [name, weight] : session.config.recording.weights) {
+    const auto found = std::find_if(sessions.begin(), sessions.end(),
+                                    [&](const Session& one) { return one.name == name; });
+    if (found == sessions.end())
+      of_subjects[name] = weight;
+    else
+      weights[size_t(found - sessions.begin())] = weight;
+  }
+  if (of_subjects.empty()) return weights;
+  std::vector<std::string> subjects;
+  for (const Session& one : sessions) subjects.push_back(one.subject);
+  const auto more = weights_of_subjects(of_subjects, subjects, first);
+  for (size_t s = 0; s < weights.size(); ++s) weights[s] += more[s];
+  return weights;
+}
+
+// The value of a field [T] at each window's t.
+std::shared_ptr<const std::vector<float>> window_weights(const Windows& windows,
+                                                         const std::string& field) {
+  auto weights = std::make_shared<std::vector<float>>();
+  weights->reserve(windows.size());
+  std::vector<double> values;
+  const WindowRun* last = nullptr;
+  for (const WindowRun& run : windows.runs()) {
+    if (!last || last->session != run.session || last->segment != run.segment)
+      values = read_numbers(
+          windows.recording().sessions()[run.session].segments[run.segment].field(field));
+    last = &run;
+    for (uint64_t t = run.begin; t < run.end; t += run.step)
+      weights->push_back(float(values.at(t)));
+  }
+  return weights;
+}
+
+SessionOrder order_of(const RecordingSession& session, const Windows& windows) {
+  const RecordingOptions& options = session.config.recording;
+  const TrainOptions& train = session.config.train;
+  const std::vector<uint64_t> first = first_windows(windows);
+  SessionOrderSettings settings = {.global_batch = uint64_t(train.batch),
+                                   .seed = train.seed,
+                                   .one_session = !options.mixed,
+                                   .steps = options.steps_an_epoch,
+                                   .rank = session.group->rank(),
+                                   .world = session.group->world()};
+  if (options.order == "balanced") settings.mix = SessionMix::balanced;
+  if (options.order == "weights") {
+    settings.mix = SessionMix::weighted;
+    settings.weights = session_weights(session, first);
+  }
+  if (!options.weight_column.empty())
+    settings.column = window_weights(windows, options.weight_column);
+  return SessionOrder(first, settings);
+}
+
+}  // namespace
+
+std::unique_ptr<Batch> DeviceWindows::clone() const {
+  auto copy = std::make_unique<DeviceWindows>(*this);
+  const auto own = [](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.clone();
+  };
+  own(copy->input.stimulus);
+  for (auto* list : {&copy->input.inputs, &copy->counts, &copy->validity})
+    for (at::Tensor& tensor : *list) own(tensor);
+  return copy;
+}
+
+void DeviceWindows::assign(const Batch& other) {
+  const auto& from = static_cast<const DeviceWindows&>(other);
+  LACUNA_ASSERT(from.input.ptr == input.ptr && from.input.sessions == input.sessions);
+  const auto copy = [](at::Tensor& to, const at::Tensor& x) {
+    if (x.defined()) to.copy_(x, /*non_blocking=*/true);
+  };
+  copy(input.stimulus, from.input.stimulus);
+  for (size_t s = 0; s < counts.size(); ++s) {
+    copy(input.inputs[s], from.input.inputs[s]);
+    copy(counts[s], from.counts[s]);
+    copy(validity[s], from.validity[s]);
+  }
+}
+
+at::Tensor WindowPlacer::place_stimulus(const RecordingBatch& batch) {
+  const RecordingSession& session = *session_;
+  const WindowSettings& settings = session.config.recording.windows;
+  const int64_t B = int64_t(batch.size()), lags = int64_t(settings.stimulus.lags);
+  const Shape& frame = session.frames.frame_shape();
+  const std::vector<int64_t> shape = {B, lags, int64_t(frame[0]), int64_t(frame[1])};
+  if (session.movie.defined()) {
+    const auto options = at::TensorOptions(at::kLong);
+    make_room(row_, B, options.pinned_memory(true));
+    std::copy(batch.resident.begin(), batch.resident.end(), row_.mutable_data_ptr<int64_t>());
+    const auto back = at::arange(lags, options.device(session.device)) * int64_t(settings.step);
+    const auto newest = row_.narrow(0, 0, B).to(session.device, at::kLong, /*non_blocking=*/true);
+    const auto rows = (newest.unsqueeze(1) - back.unsqueeze(0)).reshape(-1);
+    return session.movie.index_select(0, rows).view(shape);
+  }
+  const auto dtype = scalar_type(batch.stimulus_dtype);
+  const at::Tensor host = at::from_blob(batch.stimulus, shape, dtype);
+  if (session.device.is_cpu()) return host;
+  make_room(stimulus_, host.numel(), at::TensorOptions(session.device).dtype(dtype));
+  const at::Tensor there = stimulus_.narrow(0, 0, host.numel()).view(shape);
+  // from_blob does not know that its memory is pinned: the copy asks the driver, which does.
+  return there.copy_(host, /*non_blocking=*/true);
+}
+
+DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
+  const RecordingSession& session = *session_;
+  DeviceWindows result;
+  result.windows = batch.windows;
+  result.input.stimulus = place_stimulus(batch);
+  std::vector<PackedPart> parts;
+  int64_t floats = 0;
+  for (const SessionPart& part : batch.parts) {
+    const int64_t s = session.model_session(part.session);
+    LACUNA_ASSERT(s >= 0);
+    result.input.sessions.push_back(s);
+    result.input.ptr.push_back(result.input.ptr.back() + int64_t(part.windows));
+    parts.push_back({int64_t(part.windows), int64_t(part.units),
+                     session.model->shape().sessions[size_t(s)].inputs});
+    floats += parts.back().floats();
+  }
+  const bool is_sent = session.device.is_cuda();
+  make_room(host_, floats, at::TensorOptions(at::kFloat).pinned_memory(is_sent));
+  float* out = host_.mutable_data_ptr<float>();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    pack(batch.parts[i], session.scales[size_t(result.input.sessions[i])], parts[i], out);
+    out += parts[i].floats();
+  }
+  at::Tensor packed = host_;
+  if (is_sent) {
+    make_room(device_, floats, at::TensorOptions(session.device).dtype(at::kFloat));
+    device_.narrow(0, 0, floats).copy_(host_.narrow(0, 0, floats), /*non_blocking=*/true);
+    packed = device_;
+  }
+  int64_t at = 0;
+  for (const PackedPart& part : parts) {
+    const auto take = [&](int64_t columns) {
+      const at::Tensor tensor = packed.narrow(0, at, part.rows * columns);
+      at += part.rows * columns;
+      return tensor.view({part.rows, columns});
+    };
+    result.counts.push_back(take(part.units));
+    result.validity.push_back(take(part.units));
+    result.input.inputs.push_back(part.inputs > 0 ? take(part.inputs) : at::Tensor());
+  }
+  return result;
+}
+
+struct WindowFeed::Slot {
+  explicit Slot(const RecordingSession& session) : placer(session) {}
+  WindowPlacer placer;
+  BatchRef<RecordingBatch> held;  // what `batch` looks at, or a copy still reads
+  DeviceWindows batch;
+  LoaderState after;
+  bool is_end = false;
+  std::optional<c10::Stream> stream;
+  std::optional<c10::Event> copied, used;
+};
+
+WindowFeed::WindowFeed(const RecordingSession& session)
+    : session_(session),
+      loader_(
+          [&] {
+            const int64_t world = session.group->world();
+            return RecordingSource(
+                session.part(Part::train), session.frames,
+                source_options(session,
+                               uint64_t((session.config.train.batch + world - 1) / world)));
+          }(),
+          order_of(session, session.part(Part::train)),
+          {.threads = int(session.config.train.threads),
+           .prefetch = RecordingSource(session.part(Part::train), session.frames,
+                                       {.batch = uint64_t(session.config.train.batch)})
+                           .prefetch(int(session.config.train.threads))}),
+      state_(loader_.state()) {
+  const bool is_cuda = session.device.is_cuda();
+  std::optional<c10::Stream> stream;
+  if (is_cuda)
+    stream = c10::impl::VirtualGuardImpl(session.device.type()).getNewStream(session.device);
+  for (int i = 0; i < (is_cuda ? 2 : 1); ++i) {
+    auto slot = std::make_unique<Slot>(session);
+    slot->stream = stream;
+    if (is_cuda) {
+      slot->copied.emplace(session.device.type());
+      slot->used.emplace(session.device.type());
+    }
+    slots_.push_back(std::move(slot));
+  }
+}
+
+// A copy that is still under way reads the host's buffers.
+WindowFeed::~WindowFeed() {
+  for (const auto& slot : slots_) {
+    if (!slot->copied) continue;
+    try {
+      slot->copied->synchronize();
+    } catch (const std::exception&) {  // the device has failed: its next user gets the error
+    }
+  }
+}
+
+void WindowFeed::fetch(Slot& slot) {
+  BatchRef<RecordingBatch> batch;
+  {
+    const Scope scope("load");
+    batch = loader_.next();
+  }
+  slot.after = loader_.state();
+  slot.is_end = !batch;
+  if (slot.is_end) return;
+  const Scope scope("copy");
+  if (slot.copied) slot.copied->synchronize();  // the host's buffers have been read
+  slot.held = std::move(batch);
+  if (!slot.stream) {
+    slot.batch = slot.placer.place(*slot.held);
+    return;
+  }
+  const c10::StreamGuard guard(*slot.stream);
+  slot.used->block(*slot.stream);  // the model has done with the device's buffers
+  slot.batch = slot.placer.place(*slot.held);
+  slot.copied->record(*slot.stream);
+}
+
+const Batch* WindowFeed::next() {
+  if (slots_.size() == 1) {
+    Slot& slot = *slots_[0];
+    fetch(slot);
+    state_ = slot.after;
+    return slot.is_end ? nullptr : &slot.batch;
+  }
+  const auto model_stream =
+      c10::impl::VirtualGuardImpl(session_.device.type()).getStream(session_.device);
+  slots_[current_]->used->record(model_stream);
+  if (!ahead_) fetch(*slots_[1 - current_]);
+  current_ = 1 - current_;
+  Slot& slot = *slots_[current_];
+  state_ = slot.after;
+  if (!slot.is_end) slot.copied->block(model_stream);
+  // The batch after this one sets out now. At the end of an epoch the loader goes on into the next.
+  fetch(*slots_[1 - current_]);
+  ahead_ = true;
+  return slot.is_end ? nullptr : &slot.batch;
+}
+
+void WindowFeed::seek(const LoaderState& state) {
+  loader_.seek(state);
+  state_ = state;
+  ahead_ = false;
+}
+
+std::vector<uint64_t> WindowFeed::samples(uint64_t epoch, uint64_t position) const {
+  SessionOrderSettings of_all = loader_.order().settings();
+  of_all.rank = 0;
+  of_all.world = 1;
+  std::vector<uint64_t> windows;
+  SessionOrder(first_windows(session_.part(Part::train)), of_all).batch(epoch, position, windows);
+  return windows;
+}
+
+void visit_windows(const RecordingSession& session, const Windows& windows,
+                   std::vector<uint64_t> numbers,
+                   const std::function<void(const DeviceWindows& batch)>& take,
+                   Progress& progress) {
+  if (numbers.empty()) return;
+  const at::NoGradGuard guard;
+  const uint64_t batch = uint64_t(session.config.train.batch);
+  RecordingSourceOptions options = source_options(session, batch);
+  options.selection = std::move(numbers);
+  const RecordingSource source(windows, session.frames, options);
+  Loader<RecordingSource> loader(source, {.order = {.global_batch = batch, .shuffled = false},
+                                          .threads = 1,
+                                          .prefetch = source.prefetch(1)});
+  WindowPlacer placer(session);
+  progress.begin("windows", source.size(), "windows");
+  uint64_t done = 0;
+  while (const auto loaded = loader.next()) {
+    throw_if_stopped();
+    take(placer.place(*loaded));
+    if (session.device.is_cuda())  // the placer's buffers are used again
+      c10::impl::VirtualGuardImpl(session.device.type()).getStream(session.device).synchronize();
+    progress.advance(done += loaded->size());
+  }
+  progress.end();
+}
+
+void predict_windows(const RecordingSession& session, const Windows& windows,
+                     std::vector<uint64_t> numbers, const TakeRates& take, Progress& progress) {
+  visit_windows(
+      session, windows, std::move(numbers),
+      [&](const DeviceWindows& batch) { take(batch, session.model->forward(batch.input)); },
+      progress);
+}
+
+at::Tensor find_places(const RecordingSession& session, int64_t s, uint64_t most) {
+  const RecordingShape& shape = session.model->shape();
+  const Windows& training = session.part(Part::train);
+  const auto floats = at::TensorOptions(session.device).dtype(at::kFloat);
+  const int64_t units = shape.sessions.at(size_t(s)).units;
+  const at::Tensor mean = at::tensor(session.scales.at(size_t(s)).mean_counts, floats);
+  at::Tensor covariance = at::zeros({units, shape.lags * shape.height * shape.width}, floats);
+  visit_windows(session, training, spread_windows(training, session.sessions[size_t(s)], most),
+                [&](const DeviceWindows& batch) {
+                  at::Tensor x = batch.input.stimulus;
+                  if (x.scalar_type() == at::kByte) x = (x.to(at::kFloat) - 127) / 255;
+                  const auto y = (batch.counts.at(0) - mean) * batch.validity.at(0);
+                  covariance.addmm_(y.t(), x.to(at::kFloat).flatten(1));
+                });
+  const auto maps = covariance.view({-1, 1, shape.height, shape.width});
+  const auto kernel = at::tensor({0, -1, 0, -1, 4, -1, 0, -1, 0}, floats).view({1, 1, 3, 3});
+  // At the borders there is none: frames end there.
+  const bool is_small = shape.height < 3 || shape.width < 3;
+  const auto sharp = is_small ? maps : at::constant_pad_nd(at::conv2d(maps, kernel), {1, 1, 1, 1});
+  const auto energy =
+      sharp.view({units, shape.lags, shape.height, shape.width}).square().sum(1, /*keepdim=*/true);
+  const auto away = at::arange(-6, 7, floats) / 2.5;  // pixels: a field is about so wide
+  const auto bell = (-0.5 * away.square()).exp();
+  const auto smooth = at::conv2d(energy, at::outer(bell, bell).view({1, 1, 13, 13}), {}, 1, 6);
+  const auto best = smooth.flatten(1).argmax(1);  // [units]
+  const auto along = [](const at::Tensor& pixel, int64_t size) {
+    return pixel.to(at::kFloat) * (2.0 / double(std::max<int64_t>(size - 1, 1))) - 1;
+  };
+  return at::stack({along(best.div(shape.width, "floor"), shape.height),
+                    along(best.remainder(shape.width), shape.width)},
+                   1);
+}
+
+std::vector<uint64_t> spread_windows(const Windows& windows, uint32_t session, uint64_t most) {
+  const auto [first, last] = windows.of_session(session);
+  const uint64_t count = std::min(most, last - first);
+  std::vector<uint64_t> numbers;
+  for (uint64_t i = 0; i < count; ++i) numbers.push_back(first + (last - first) * i / count);
+  return numbers;
+}
+
+std::vector<uint64_t> first_windows(const Windows& windows) {
+  std::vector<uint64_t> first = {0};
+  for (uint32_t s = 0; s < windows.recording().sessions().size(); ++s) {
+    const auto [begin, end] = windows.of_session(s);
+    first.push_back(first.back() + end - begin);
+  }
+  return first;
+}
+
+}  // namespace lacuna

@@ -72,6 +72,9 @@ svg.plot.wide{min-width:640px}
 .swatch{margin-right:7px}
 .legend path,.swatch path{stroke-width:2.5}
 .d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 2.5}
+.fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(96px,1fr));gap:12px}
+.field img{display:block;width:100%;image-rendering:pixelated;border:1px solid var(--line)}
+.field small{display:block;color:var(--pale);font-size:12px;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:12px 0}
 table{border-collapse:collapse;font-size:13.5px;min-width:40%}
 th{font-weight:600;color:var(--pale);text-align:left;vertical-align:bottom}
@@ -281,7 +284,7 @@ std::string page(std::string_view title, std::string_view subtitle, std::string_
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+      "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<title>{0} - Lacuna</title>\n<style>{1}</style>\n</head>\n<body>\n"
       "<header><h1>{0}</h1><span>{2}</span>"

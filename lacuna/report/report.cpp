@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lacuna/core/error.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/page.h"
+#include "lacuna/report/recording_sections.h"
 #include "lacuna/report/run_screen.h"
 #include "lacuna/report/sections.h"
 #include "lacuna/run/run_contents.h"
@@ -25,6 +28,41 @@ std::vector<PageSection> sections_of_run(const RunContents& run, const RunScreen
       {"config", "Settings, and how to run it again", config_section(run)}};
   std::erase_if(sections, [](const PageSection& section) { return section.html.empty(); });
   return sections;
+}
+
+// The same of a run on a recording.
+std::vector<PageSection> sections_of_recording_run(const RunContents& run) {
+  std::vector<PageSection> sections = {
+      {"scores", "Scores by session and segment", recording_scores_section(run)},
+      {"rates", "Rates against counts", rates_section(run)},
+      {"fields", "Learned fields", fields_section(run)},
+      {"profile", "Profile", profile_section(run)},
+      {"ladder", "Ladder", ladder_section(run)},
+      {"config", "Settings, and how to run it again", config_section(run)}};
+  std::erase_if(sections, [](const PageSection& section) { return section.html.empty(); });
+  return sections;
+}
+
+std::string recording_page(const std::vector<RunContents>& runs) {
+  std::string lead;
+  for (const RunContents& run : runs) lead += banners(run, runs.size() > 1);
+  std::vector<PageSection> sections = {{"summary", "Summary", recording_summary_section(runs)},
+                                       {"data", "Data", recording_data_section(runs)},
+                                       {"training", "Training", training_section(runs)}};
+  if (runs.size() == 1) {
+    for (auto& section : sections_of_recording_run(runs[0])) sections.push_back(std::move(section));
+    return page(runs[0].name, "a run of Lacuna", lead, sections);
+  }
+  std::string folded;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    std::string html = recording_summary_section({&runs[r], 1});
+    for (const auto& section : sections_of_recording_run(runs[r]))
+      html += fmt::format("<h3>{}</h3>\n{}", section.title, section.html);
+    folded += fmt::format("<div class=\"run\" id=\"run{}\">{}</div>\n", r,
+                          fold(runs[r].name, html, false));
+  }
+  sections.push_back({"runs", "Each run", folded});
+  return page(fmt::format("{} runs", runs.size()), "side by side", lead, sections);
 }
 
 std::string page_of_one(const std::vector<RunContents>& runs,
@@ -65,6 +103,14 @@ std::string page_of_several(const std::vector<RunContents>& runs,
 size_t write_report(const std::vector<fs::path>& paths, const fs::path& out, Progress& progress) {
   if (paths.empty()) throw UsageError("a report needs at least one run");
   const std::vector<RunContents> runs = read_runs(paths);
+  const auto recordings = std::count_if(runs.begin(), runs.end(),
+                                        [](const RunContents& run) { return run.is_recording(); });
+  if (recordings != 0 && size_t(recordings) != runs.size())
+    throw Error("some of these runs are of screens, others of recordings; make a report of each");
+  if (recordings != 0) {
+    write_text_atomically(out, recording_page(runs));
+    return runs.size();
+  }
   const std::vector<RunScreen> screens = find_screens(runs, progress);
   write_text_atomically(
       out, runs.size() == 1 ? page_of_one(runs, screens) : page_of_several(runs, screens));

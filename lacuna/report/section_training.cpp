@@ -34,16 +34,35 @@ Series epoch_loss_series(const RunContents& run, const std::string& name, int co
   return thinned(series);
 }
 
-using Metric = double Metrics::*;
+// A score of an epoch's validation: one of all labels, or of all sessions.
+struct CurveScore {
+  std::string title;
+  std::function<double(const LabelMetrics&)> of;
+};
 
-Series validation_series(const RunContents& run, const std::string& label, Metric metric,
+CurveScore score_named(const std::string& title, const std::string& name) {
+  return {title, [name](const LabelMetrics& line) {
+            const auto found = line.scores.find(name);
+            return found == line.scores.end() ? kNotDefined : found->second;
+          }};
+}
+
+// The first one decides what is best.
+std::vector<CurveScore> scores_of(std::span<const RunContents> runs) {
+  if (!runs.empty() && runs[0].is_recording())
+    return {score_named("bits per spike", "bits_per_spike"),
+            score_named("correlation", "correlation")};
+  return {score_named("Pearson", "pearson"), score_named("MSE", "mse")};
+}
+
+Series validation_series(const RunContents& run, const std::string& label, const CurveScore& score,
                          const std::string& name, int colour) {
   Series series = {.name = name, .x = {}, .y = {}, .colour = colour};
   for (const auto& line : run.epochs)
     for (const auto& of_label : line.validation)
       if (of_label.label == label) {
         series.x.push_back(double(line.epoch) + 1);
-        series.y.push_back(of_label.metrics.*metric);
+        series.y.push_back(score.of(of_label));
       }
   return thinned(series);
 }
@@ -114,8 +133,9 @@ std::string lr_curve(std::span<const RunContents> runs) {
 }
 
 // One run: its labels in one plot. Several: a plot a label.
-void add_validation_curves(std::span<const RunContents> runs, const std::string& name,
-                           Metric metric, std::vector<std::string>& plots) {
+void add_validation_curves(std::span<const RunContents> runs, const CurveScore& score,
+                           std::vector<std::string>& plots) {
+  const std::string& name = score.title;
   const auto labels = validation_labels(runs);
   const auto add = [&](const std::string& title, const std::vector<Series>& series) {
     plots.push_back(curve(title, "epochs done", name, series, true));
@@ -123,34 +143,36 @@ void add_validation_curves(std::span<const RunContents> runs, const std::string&
   std::vector<Series> series;
   if (runs.size() == 1) {
     for (size_t l = 0; l < labels.size(); ++l)
-      series.push_back(validation_series(runs[0], labels[l], metric, labels[l], int(l)));
+      series.push_back(validation_series(runs[0], labels[l], score, labels[l], int(l)));
     add(fmt::format("Validation {}", name), series);
     return;
   }
   for (const auto& label : labels) {
     series.clear();
     for (size_t r = 0; r < runs.size(); ++r)
-      series.push_back(validation_series(runs[r], label, metric, runs[r].name, int(r)));
+      series.push_back(validation_series(runs[r], label, score, runs[r].name, int(r)));
     add(labels.size() > 1 ? fmt::format("Validation {} of '{}'", name, label)
                           : fmt::format("Validation {}", name),
         series);
   }
 }
 
-// The epoch with the highest validation Pearson, which a checkpoint keeps.
+// The epoch with the highest validation score, which a checkpoint keeps.
 std::string best_epoch_text(const RunContents& run) {
   std::string text;
+  const CurveScore score = scores_of({&run, 1})[0];
   for (const auto& label : validation_labels({&run, 1})) {
-    const Series series = validation_series(run, label, &Metrics::pearson, label, 0);
+    const Series series = validation_series(run, label, score, label, 0);
     size_t best = series.y.size();
     for (size_t i = 0; i < series.y.size(); ++i)
       if (std::isfinite(series.y[i]) && (best == series.y.size() || series.y[i] > series.y[best]))
         best = i;
     if (best == series.y.size())
-      text += fmt::format("Validation Pearson of '{}' was not defined in any epoch. ", label);
+      text +=
+          fmt::format("Validation {} of '{}' was not defined in any epoch. ", score.title, label);
     else
-      text += fmt::format("Best validation Pearson of '{}': {} after epoch {} of {}. ", label,
-                          correlation(series.y[best]), series.x[best], run.epochs.size());
+      text += fmt::format("Best validation {} of '{}': {} after epoch {} of {}. ", score.title,
+                          label, correlation(series.y[best]), series.x[best], run.epochs.size());
   }
   return text;
 }
@@ -159,8 +181,7 @@ std::string best_epoch_text(const RunContents& run) {
 
 std::string training_section(std::span<const RunContents> runs) {
   std::vector<std::string> plots = {loss_curve(runs), lr_curve(runs)};
-  add_validation_curves(runs, "Pearson", &Metrics::pearson, plots);
-  add_validation_curves(runs, "MSE", &Metrics::mse, plots);
+  for (const CurveScore& score : scores_of(runs)) add_validation_curves(runs, score, plots);
   std::erase_if(plots, [](const std::string& plot) { return plot.empty(); });
   std::string out;
   for (const auto& run : runs) {

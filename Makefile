@@ -2,6 +2,7 @@
 # build nothing.
 #
 #   make build     the program, build/lacuna, and the libraries beside it
+#   make demo-recordings  a synthetic recording: its rungs, a small core that finds the fields, a report
 #   make demo      synthetic screens, the ladder on a slice, a model that finds what was planted, a report
 #   make test      everything a change must pass (.ci/run calls it)
 #   make test-all  make test, then the two below: about an hour; before a release, and after a change to what is on disk
@@ -27,7 +28,7 @@ export PYTHON TORCH JOBS LACUNA_CUDA_ARCHITECTURES
 python = $(or $(PYTHON),.venv/bin/python)
 in_env = . scripts/env &&
 
-.PHONY: help build test test-all sweep fuzz demo bench python format clean distclean setup setup-test
+.PHONY: help build test test-all sweep fuzz demo demo-recordings bench python format clean distclean setup setup-test
 help:
 	@sed -n 's/^# \?//p; /^SHELL/q' Makefile
 
@@ -78,6 +79,8 @@ fuzz:
 
 demo: build
 	@scripts/demo
+demo-recordings: build
+	@scripts/demo-recordings
 
 bench: setup
 	@scripts/build release

@@ -19,7 +19,15 @@ namespace {
 
 constexpr size_t kMostFields = 24;  // pictures of a session: those of the units predicted best
 
-std::string estimate_html(const Estimate& estimate) {
+// A zero by definition has no sign that rounding gave it.
+Estimate without_rounding(Estimate estimate) {
+  for (double* value : {&estimate.value, &estimate.low, &estimate.high})
+    if (std::abs(*value) < 5e-4) *value = 0;
+  return estimate;
+}
+
+std::string estimate_html(const Estimate& given) {
+  const Estimate estimate = without_rounding(given);
   if (!std::isfinite(estimate.value)) return "<span class=\"pale\">not defined</span>";
   if (!std::isfinite(estimate.low)) return correlation(estimate.value);
   return fmt::format("{} <span class=\"pale\">[{}, {}]</span>", correlation(estimate.value),
@@ -190,8 +198,9 @@ std::string calibration(const SessionEvaluation& session) {
   Series found = {.name = "mean count", .x = {}, .y = {}, .colour = 0};
   Series same = {.name = "as predicted", .x = {}, .y = {}, .colour = 7};
   for (const RateBin& bin : session.bins) {
-    if (!found.x.empty() && !(bin.rate > found.x.back())) continue;
-    found.x.push_back(bin.rate * session.rate);
+    const double rate = bin.rate * session.rate;
+    if (!found.x.empty() && !(rate > found.x.back())) continue;
+    found.x.push_back(rate);
     found.y.push_back(bin.count * session.rate);
   }
   if (found.x.size() < 2) return "";

@@ -126,7 +126,9 @@ SessionEvaluation session_from(const Json& json) {
   return session;
 }
 
-std::string estimate_text(const Estimate& estimate) {
+std::string estimate_text(Estimate estimate) {
+  for (double* value : {&estimate.value, &estimate.low, &estimate.high})
+    if (std::abs(*value) < 5e-4) *value = 0;  // no sign that rounding gave it
   if (!std::isfinite(estimate.value)) return "-";
   if (!std::isfinite(estimate.low)) return fmt::format("{:.3f}", estimate.value);
   return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.value, estimate.low, estimate.high);

@@ -94,14 +94,17 @@ class PairwiseMerge : public Merge {
  private:
   // The kernel knows the layer norm and no other.
   PairwiseParameters parameters_to_fuse() const {
-    PairwiseParameters result = {hidden_->weight, hidden_->bias,         out_->weight,
-                                 out_->bias,      score_hidden_->weight, score_hidden_->bias,
-                                 score_->weight,  score_->bias};
-    if (norm_kind_ == NormKind::layer) {
-      result.norm_weight = norm_->weight;
-      result.norm_bias = norm_->bias;
-    }
-    return result;
+    const bool normed = norm_kind_ == NormKind::layer;
+    return {hidden_->weight,
+            hidden_->bias,
+            out_->weight,
+            out_->bias,
+            score_hidden_->weight,
+            score_hidden_->bias,
+            score_->weight,
+            score_->bias,
+            normed ? norm_->weight : at::Tensor(),
+            normed ? norm_->bias : at::Tensor()};
   }
 
   // [G, rows, H] -> [rows, H], every option formed

@@ -333,6 +333,19 @@ TEST(FusedPairwiseCuda, GivesTheSameBitsEveryTime) {
   }
 }
 
+TEST(FusedPairwiseCuda, ARowDoesNotDependOnItsNeighbours) {
+  LACUNA_NEEDS_GPU();
+  if (!fused_pairwise_fits(9, kWidth)) GTEST_SKIP() << "no kernel for this GPU";
+  const Data data({9, 300}, fresh_seed());
+  Data reversed = data;
+  for (size_t g = 0; g < 9; ++g)
+    for (size_t i = 0; i < 300 * kWidth; ++i)
+      reversed.y[(g * 300 + 299 - i / kWidth) * kWidth + i % kWidth] = data.y[g * 300 * kWidth + i];
+  const OnDevice got(data), other(reversed);
+  for (size_t i = 0; i < 300 * kWidth; ++i)
+    ASSERT_EQ(got.x[i].bits, other.x[(299 - i / kWidth) * kWidth + i % kWidth].bits) << i / kWidth;
+}
+
 TEST(FusedPairwiseCuda, KeepsANanInItsRowAndTakesLargeAndTinyValues) {
   LACUNA_NEEDS_GPU();
   if (!fused_pairwise_fits(9, kWidth)) GTEST_SKIP() << "no kernel for this GPU";

@@ -102,7 +102,8 @@ __global__ void pack_kernel(FusedPairwiseParameters<const float> from, int graph
 
 // ---- the online softmax of the two rows that a quad of lanes holds, in units of log 2
 struct Softmax {
-  // The sums are rescaled only when a maximum grows by more than this: p is at most 2^6.
+  // The sums of a row are rescaled only when its maximum grows by more than this: p is at most 2^6.
+  // Each row decides for itself, so that its bits do not depend on its neighbours.
   static constexpr float kSlack = 6;
 
   float sum[32] = {};
@@ -110,8 +111,10 @@ struct Softmax {
 
   // One more option with these scores -> its weights. The caller adds it to `sum`.
   __device__ __forceinline__ TwoRows add(TwoRows score) {
-    if (__any_sync(~0u, score.upper > most.upper + kSlack || score.lower > most.lower + kSlack)) {
-      const TwoRows now = {fmaxf(most.upper, score.upper), fmaxf(most.lower, score.lower)};
+    const bool first = score.upper > most.upper + kSlack,
+               second = score.lower > most.lower + kSlack;
+    if (__any_sync(~0u, first || second)) {
+      const TwoRows now = {first ? score.upper : most.upper, second ? score.lower : most.lower};
       const float upper = exp2_fast(most.upper - now.upper),
                   lower = exp2_fast(most.lower - now.lower);
       most = now;

@@ -203,8 +203,7 @@ __global__ void __launch_bounds__(kForwardThreads, 1)
 // Shared memory of a row warpgroup: tiles A0 .. A3 and Z1 .. Z4; Zl holds the slope of gelu at z_l
 // first and dz_l later. A tile's handshake: full(w, l) when dz_l and a_(l-1) are written, for
 // l = 4, 3, 2, 1; empty(w) when all four have been used.
-// At the end of a piece its sums go to a slot of the workspace; sum_slots() adds the slots of a graph
-// in order.
+// At the end of a piece its sums go to a slot of the workspace (fused_work.cuh).
 constexpr int kRowGroups = 3, kBackwardThreads = (kRowGroups + 1) * kWarpgroup;
 constexpr int kTilesAGroup = 2 * kMlpLinears;
 constexpr int kOnesAt = kUsedBytes, kOnesBytes = 192;  // in the padding behind the parameters
@@ -238,8 +237,8 @@ __device__ __forceinline__ void sum_tiles(uint32_t base, int count, uint32_t& pa
                                           const Place& me, float* slot) {
   const uint32_t barriers = base + kBarriersAt;
   float weight[kMlpLinears][32] = {}, bias[4] = {};
-  // 11 pieces of 8 bf16, the fourth all ones: read from piece 3 - l on, this is a 16 x 8 matrix with
-  // ones in column l, so that dz_l^T times it puts the bias' gradient into column l of `bias`.
+  // 11 pieces of 8 bf16, the fourth all ones: read from piece 3 - l on, this is a 16 x 8 matrix
+  // with ones in column l, so that dz_l^T times it puts the bias' gradient into column l of `bias`.
   const uint64_t ones = uint64_t(((base + kOnesAt) & 0x3FFFF) >> 4);
   for (int i = 0, w = 0; i < count; ++i) {
     const uint32_t tiles = descriptor_low(base + kTilesAt) + w * (kTilesAGroup * kTileBytes / 16);

@@ -132,14 +132,14 @@ __device__ __forceinline__ ValueAndSlope gelu_with_slope(float x) {
 }
 
 // ---- rows in registers
-// A warp holds 16 rows. Lane with q = lane / 4 and t = lane % 4 has of rows q and q + 8, as sums, in
-// d[4 j + e] column 8 j + 2 t + (e & 1) of row q (e < 2) or q + 8: the tensor cores' accumulator.
+// A warp holds 16 rows. Lane with q = lane / 4 and t = lane % 4 has of rows q and q + 8, as sums,
+// in d[4 j + e] column 8 j + 2 t + (e & 1) of row q (e < 2) or q + 8: the accumulator of a product.
 // As the operand of the next product, pairs of them are a[2 j] (row q) and a[2 j + 1] (row q + 8).
 // For a width H these are H / 2 sums and H / 4 pairs.
 //
 // A lane's columns are pairs all over the row. In memory they are runs of 8: rows move as 16-byte
-// pieces between memory and registers, and the weights that meet them are permuted instead when they
-// are packed (a product does not care in which order its inner index runs).
+// pieces between memory and registers, and the weights that meet them are permuted instead when
+// they are packed (a product does not care in which order its inner index runs).
 __host__ __device__ constexpr int memory_column(int n) {
   return 32 * (n >> 5) + 8 * ((n >> 1) & 3) + 2 * ((n >> 3) & 3) + (n & 1);
 }
@@ -202,8 +202,8 @@ __device__ __forceinline__ TwoRows centre_rows(float (&d)[kSums], float eps) {
   return {rsqrtf(quad_sum(square0) * kShare + eps), rsqrtf(quad_sum(square1) * kShare + eps)};
 }
 
-// d: the last Linear -> y in f32. packed.norm_weight(j), .norm_bias(j): of columns 8 j + 2 t and the
-// next.
+// d: the last Linear -> y in f32. packed.norm_weight(j), .norm_bias(j): of columns 8 j + 2 t and
+// 8 j + 2 t + 1.
 template <int kSums, class Packed>
 __device__ __forceinline__ void norm_gelu_rows(float (&d)[kSums], const Packed& packed) {
   const TwoRows scale = centre_rows(d, kNormEps);

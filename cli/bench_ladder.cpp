@@ -12,6 +12,7 @@
 
 #include "cli/bench.h"
 #include "cli/bench_recording.h"
+#include "cli/data_kind.h"
 #include "cli/peers.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -198,8 +199,7 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
 }
 
 void run(Arguments arguments, const CLI::App& command) {
-  if (Directory::format_of(arguments.screen) == Recording::kFormat)
-    return run_recording(arguments, command);
+  if (is_recording_at(arguments.screen)) return run_recording(arguments, command);
   for (const char* option : {"--frames", "--lags", "--field"})
     if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
   if (arguments.train) need_torch("--train");

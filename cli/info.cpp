@@ -11,6 +11,7 @@
 #include "cli/info.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/ladder/frame_store.h"
 #include "lacuna/masks/mask_store.h"
 #include "lacuna/masks/store_pages.h"
 #include "lacuna/recording/recording.h"
@@ -376,6 +377,8 @@ void run(const Options& options) {
   const std::string format = Directory::format_of(options.path);
   if (format == Recording::kFormat)
     return print_recording_info(options.path, options.json, options.check);
+  if (format == FrameStore::kFormat)
+    return print_frame_store_info(options.path, options.json, options.check);
   if (format == MaskStoreContents::kFormat) return run_store(options);
   TerminalProgress progress;
   const Screen screen =

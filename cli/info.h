@@ -12,4 +12,7 @@ void print_run_info(const fs::path& path, bool json);
 // What the recording in this directory holds; check: reads every byte of it first.
 void print_recording_info(const fs::path& path, bool json, bool check);
 
+// The same of a store of a recording's frames.
+void print_frame_store_info(const fs::path& path, bool json, bool check);
+
 }  // namespace lacuna::cli

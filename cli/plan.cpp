@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/data_kind.h"
 #include "cli/plan_recording.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
@@ -135,8 +136,7 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
 }
 
 void run(const Arguments& arguments, const CLI::App& command) {
-  if (Directory::format_of(arguments.screen) == Recording::kFormat)
-    return run_recording(arguments, command);
+  if (is_recording_at(arguments.screen)) return run_recording(arguments, command);
   for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--demand"})
     if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
   const Screen screen = Screen::open(arguments.screen);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/data_kind.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
@@ -75,7 +76,7 @@ void prepare_recording(const Options& options) {
 }
 
 void run(const Options& options) {
-  if (Directory::format_of(options.screen) == Recording::kFormat) return prepare_recording(options);
+  if (is_recording_at(options.screen)) return prepare_recording(options);
   TerminalProgress progress;
   const auto start = std::chrono::steady_clock::now();
   const Screen screen = Screen::open(options.screen, progress);

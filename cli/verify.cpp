@@ -6,6 +6,7 @@
 #include <random>
 
 #include "cli/commands.h"
+#include "cli/data_kind.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/ladder/frame_store.h"
@@ -18,6 +19,16 @@ struct Options {
   std::string store, screen, recording;
   VerifyOptions verify;
 };
+
+// Finished or not; false also for what cannot be read.
+bool is_frame_store(const fs::path& path) {
+  try {
+    if (DirectoryWriter::unfinished_format(path) == FrameStore::kFormat) return true;
+    return Directory::format_of(path) == FrameStore::kFormat;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 // Which form and field, from the store's own manifest.
 FrameStore open_frames(const std::string& path, const Recording& recording) {
@@ -58,9 +69,8 @@ void verify_recording(const Options& options) {
 }
 
 void run(Options options) {
-  const std::string format = Directory::format_of(options.store);
-  if (format == FrameStore::kFormat) return verify_frames(options);
-  if (format == Recording::kFormat) return verify_recording(options);
+  if (is_recording_at(options.store)) return verify_recording(options);
+  if (is_frame_store(options.store)) return verify_frames(options);
   if (options.screen.empty())
     throw UsageError("{}: name the screen it was made from with --screen", options.store);
   TerminalProgress progress;

@@ -127,8 +127,8 @@ def test_not_a_screen(tmp_path, screen):
     (tmp_path / "empty").mkdir()
     assert "no manifest.json" in fail("info", tmp_path / "empty")
     assert "a file" in fail("info", "/dev/null")
-    edit_manifest(screen, lambda manifest: manifest.update(format="lacuna.recording"))
-    assert "a lacuna.recording, not a lacuna.screen" in fail("info", screen)
+    edit_manifest(screen, lambda manifest: manifest.update(format="lacuna.other"))
+    assert "a lacuna.other, not a lacuna.screen" in fail("info", screen)
     edit_manifest(screen, lambda manifest: manifest.update(format=7))
     assert "manifest.json is damaged" in fail("info", screen)
 

@@ -88,8 +88,7 @@ void add_resize(Options& options) {
 }
 
 void run(Options options) {
-  if (!options.config.empty())
-    options.derive.transforms = read_transform_settings(options.config);
+  if (!options.config.empty()) options.derive.transforms = read_transform_settings(options.config);
   if (!options.resize.empty()) add_resize(options);
   if (options.derive.transforms.empty() && options.derive.step == 1 &&
       options.derive.sessions.empty() && options.derive.without.empty())
@@ -121,9 +120,10 @@ void add_transform(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "transform", "Write new fields, a lower rate or resolution of a recording as a new one");
   command->add_option("RECORDING", options->recording, "A recording")->required();
-  command->add_option("OUT", options->out,
-                      "Where to write. What does not change is not copied: RECORDING must stay.\n"
-                      "What is there already by the same settings is kept, new sessions are added")
+  command
+      ->add_option("OUT", options->out,
+                   "Where to write. What does not change is not copied: RECORDING must stay.\n"
+                   "What is there already by the same settings is kept, new sessions are added")
       ->required();
   command->add_option("--config", options->config,
                       "YAML: new fields, from which fields, by which steps (docs/recordings.md)");
@@ -137,7 +137,8 @@ void add_transform(CLI::App& app) {
                       "The stimulus in fewer pixels, as HEIGHTxWIDTH: means, rounded to bytes");
   command->add_option("--stimulus", options->stimulus, "The field of --resize")
       ->capture_default_str();
-  command->add_option("--python", options->python, "For functions of yours [LACUNA_PYTHON, python3]");
+  command->add_option("--python", options->python,
+                      "For functions of yours [LACUNA_PYTHON, python3]");
   command->footer(
       "Examples:\n"
       "  lacuna transform rec slow --step 2\n"

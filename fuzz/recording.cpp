@@ -25,7 +25,8 @@ void use(const Recording& recording) {
     const Windows windows(recording, {.stimulus = {.field = "stim", .lags = 3},
                                       .inputs = {{.field = "behavior", .lags = 2}}});
     WindowBatch batch;
-    for (uint64_t i = 0; i < std::min<uint64_t>(windows.size(), 40); ++i) batch.windows.push_back(i);
+    for (uint64_t i = 0; i < std::min<uint64_t>(windows.size(), 40); ++i)
+      batch.windows.push_back(i);
     WindowFields(windows).fill(batch);
     windows.of_part(recording.split("trials"), "train");
   });

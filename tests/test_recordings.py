@@ -2,10 +2,11 @@
 
 import filecmp
 import json
+import signal
 
 import numpy as np
 import pytest
-from program import fail, succeed
+from program import Started, fail, succeed
 
 SMALL = ("--minutes", 0.2, "--side", 17, "--units", 4)
 
@@ -123,3 +124,19 @@ def test_a_changed_byte_is_found(recording):
 def test_options_that_cannot_work(tmp_path, options, words):
     assert words in fail("generate", "recording", tmp_path / "r", *options, code=2)
     assert not (tmp_path / "r").exists()
+
+
+def test_a_kill_while_sessions_are_added_leaves_the_recording_as_it_was(recording):
+    before = {p: p.read_bytes() for p in recording.rglob("*") if p.is_file()}
+    added = ("generate", "recording", recording, "--sessions", 3, "--minutes", 1, "--units", 40, "--add",
+             "--first-session", 2)
+    for session in ("m1_002", "m2_003"):  # one while it writes its first session, one later
+        started = Started(*added)
+        assert started.wait_for(lambda: (recording / session / "images/stim.npy").exists())
+        started.end(signal.SIGKILL)
+        assert all(path.read_bytes() == data for path, data in before.items())
+        assert len(info(recording)["sessions"]) == 2
+        succeed("info", recording, "--check")
+    succeed(*added)
+    assert len(info(recording)["sessions"]) == 5
+    succeed("info", recording, "--check")

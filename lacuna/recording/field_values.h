@@ -43,10 +43,15 @@ void read_columns(const Field& field, const std::byte* row, std::span<const uint
                   float* out);
 // All columns of one row; out has room for field.columns().
 void read_row(const Field& field, const std::byte* row, float* out);
+// out[i] &= 1 where columns[i] is neither 0 nor NaN, else 0. A field of one number a row goes for
+// all columns.
+void and_flags(const Field& field, const std::byte* row, std::span<const uint32_t> columns,
+               uint8_t* out);
 
 // Of a field of one number a row, all of it, compared with its checksums (checked_rows.h). Whole
-// numbers: NaN becomes -1; throws Error for a fraction.
+// numbers: NaN becomes -1; throws Error for a fraction. Flags: 1 where neither 0 nor NaN.
 std::vector<double> read_numbers(const Field& field);
+std::vector<uint8_t> read_flags(const Field& field);
 std::vector<int64_t> read_whole_numbers(const Field& field);
 
 }  // namespace lacuna

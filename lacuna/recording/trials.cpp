@@ -9,7 +9,8 @@ namespace lacuna {
 std::vector<Stretch> find_stretches(const Session& session, const Segment& segment,
                                     double most_gap) {
   const uint64_t frames = segment.frames;
-  std::vector<uint8_t> starts(frames, 0), is_outside(frames, 0);
+  std::vector<uint8_t> starts(frames, 0),
+      is_outside(frames, 0);  // a row begins a stretch; is in none
   std::vector<int64_t> trial(frames, -1);
   bool is_first = true;
   for (const Field& field : segment.fields) {

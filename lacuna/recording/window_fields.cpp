@@ -82,21 +82,9 @@ void mean_rows(const MappedRows& rows, uint64_t t, uint64_t step, float* out,
 
 // 1 where all `step` rows from t on are valid. A field of [T] goes for all units.
 void valid_rows(const MappedRows& rows, uint64_t t, uint64_t step,
-                std::span<const uint32_t> columns, uint8_t* out, std::vector<float>& scratch) {
+                std::span<const uint32_t> columns, uint8_t* out) {
   std::fill_n(out, columns.size(), uint8_t(1));
-  scratch.resize(columns.size());
-  const bool is_by_unit = rows.field().shape.size() > 1;
-  for (uint64_t k = 0; k < step; ++k) {
-    if (is_by_unit) {
-      read_columns(rows.field(), rows.row(t + k), columns, scratch.data());
-    } else {
-      float one = 0;
-      read_row(rows.field(), rows.row(t + k), &one);
-      std::fill(scratch.begin(), scratch.end(), one);
-    }
-    for (size_t i = 0; i < columns.size(); ++i)
-      out[i] &= uint8_t(scratch[i] != 0 && !std::isnan(scratch[i]));
-  }
+  for (uint64_t k = 0; k < step; ++k) and_flags(rows.field(), rows.row(t + k), columns, out);
 }
 
 }  // namespace
@@ -178,9 +166,10 @@ void WindowFields::State::fill_targets(SessionPart& part, uint64_t b, const Wind
     const uint64_t t = window.t + r * step;
     sum_rows(*rows.counts, t, step, units, counts, scratch);
     if (rows.validity)
-      valid_rows(*rows.validity, t, step, units, valid, scratch);
+      valid_rows(*rows.validity, t, step, units, valid);
     else
       std::fill_n(valid, part.units, uint8_t(1));
+    if (rows.counts->field().nan_rows == 0) continue;
     for (uint64_t u = 0; u < part.units; ++u)
       if (!valid[u] && !std::isfinite(counts[u])) counts[u] = 0;
   }

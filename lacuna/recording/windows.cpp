@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
 #include "lacuna/recording/transforms/transforms.h"
@@ -16,10 +18,12 @@
 namespace lacuna {
 namespace {
 
+using Flags = std::shared_ptr<const std::vector<uint8_t>>;  // [T], 1: may be read
+
 // Rows that a window reads of one field: row t - oldest .. t - newest, in groups of `step` bins.
 struct Needed {
-  int64_t oldest, newest;      // below 0: after t
-  std::vector<uint8_t> is_ok;  // [T]
+  int64_t oldest, newest;  // below 0: after t
+  Flags is_ok;
   bool reads_first_bin_only = false;
 };
 
@@ -42,74 +46,72 @@ bool is_row_validity(const Field& field) {
   return field.role == FieldRole::validity && field.columns() == 1 && field.shape.size() == 1;
 }
 
-void and_with(std::vector<uint8_t>& is_ok, const Field& flags) {
-  const std::vector<double> numbers = read_numbers(flags);
-  for (uint64_t t = 0; t < is_ok.size(); ++t)
-    is_ok[t] &= uint8_t(numbers[t] != 0 && !std::isnan(numbers[t]));
+void and_with(std::vector<uint8_t>& is_ok, std::span<const uint8_t> flags) {
+  for (uint64_t t = 0; t < is_ok.size(); ++t) is_ok[t] &= flags[t];
 }
 
 // Rows on which every field may be read.
-std::vector<uint8_t> rows_valid_for_all(const Segment& segment, const WindowSettings& settings) {
-  std::vector<uint8_t> is_ok(segment.frames, 1);
+Flags rows_valid_for_all(const Segment& segment, const WindowSettings& settings) {
+  auto is_ok = std::make_shared<std::vector<uint8_t>>(segment.frames, uint8_t(1));
   for (const Field& field : segment.fields) {
     if (!is_row_validity(field) || field.name == settings.validity) continue;
     const bool is_own = field.name.ends_with("_valid") &&
                         segment.find(field.name.substr(0, field.name.size() - 6)) != nullptr;
-    if (!is_own) and_with(is_ok, field);
+    if (!is_own) and_with(*is_ok, read_flags(field));
   }
   return is_ok;
 }
 
-std::vector<uint8_t> rows_valid(const Segment& segment, const Field& field,
-                                const std::vector<uint8_t>& for_all,
-                                const WindowSettings& settings) {
-  std::vector<uint8_t> is_ok = for_all;
+Flags rows_valid(const Segment& segment, const Field& field, const Flags& for_all,
+                 const WindowSettings& settings) {
   const Field* own = segment.find(field.name + "_valid");
-  if (own && is_row_validity(*own) && own->name != settings.validity) and_with(is_ok, *own);
+  if (!own || !is_row_validity(*own) || own->name == settings.validity) return for_all;
+  auto is_ok = std::make_shared<std::vector<uint8_t>>(*for_all);
+  and_with(*is_ok, read_flags(*own));
   return is_ok;
 }
 
-void exclude_nan(std::vector<uint8_t>& is_ok, const Field& field) {
-  if (field.nan_rows == 0) return;
-  const Array nan = read_nan_rows(field);
-  const auto flags = nan.as<uint8_t>();
-  for (uint64_t t = 0; t < is_ok.size(); ++t) is_ok[t] &= uint8_t(flags[t] == 0);
+// nan: u8 [T], 1 where a row holds a value that is not finite; empty: nowhere.
+Flags without_nan(const Flags& rows, std::span<const uint8_t> nan) {
+  if (nan.empty()) return rows;
+  auto is_ok = std::make_shared<std::vector<uint8_t>>(*rows);
+  for (uint64_t t = 0; t < is_ok->size(); ++t) (*is_ok)[t] &= uint8_t(nan[t] == 0);
+  return is_ok;
 }
 
-// For each group of a stretch, how many groups in a row are in order, up to and with this one.
-std::vector<uint64_t> runs_of_groups(const Stretch& stretch, const Needed& needed, uint64_t step) {
-  std::vector<uint64_t> runs((stretch.end - stretch.begin) / step);
-  uint64_t length = 0;
-  for (uint64_t g = 0; g < runs.size(); ++g) {
-    bool is_ok = true;
-    const uint64_t bins = needed.reads_first_bin_only ? 1 : step;
-    for (uint64_t k = 0; k < bins; ++k) is_ok &= needed.is_ok[stretch.begin + g * step + k] != 0;
-    runs[g] = length = is_ok ? length + 1 : 0;
-  }
-  return runs;
+bool is_group_ok(const Needed& needed, uint64_t first, uint64_t step) {
+  const uint64_t bins = needed.reads_first_bin_only ? 1 : step;
+  for (uint64_t k = 0; k < bins; ++k)
+    if (!(*needed.is_ok)[first + k]) return false;
+  return true;
 }
 
-// The windows of one stretch, added to `runs`.
+// The windows of one stretch, added to `runs`. Few rows are invalid: each takes away the windows
+// that would read it.
 void add_runs(const Stretch& stretch, const std::vector<Needed>& all, uint64_t step,
               WindowRun pattern, std::vector<WindowRun>& runs) {
   const int64_t groups = int64_t((stretch.end - stretch.begin) / step);
-  std::vector<uint8_t> is_window(size_t(groups), 1);
+  int64_t begin = 0, end = groups;  // windows that stay within the stretch
   for (const Needed& needed : all) {
-    const std::vector<uint64_t> lengths = runs_of_groups(stretch, needed, step);
-    const uint64_t wanted = uint64_t(needed.oldest - needed.newest + 1);
-    for (int64_t g = 0; g < groups; ++g) {
-      const int64_t newest = g - needed.newest;
-      if (g - needed.oldest < 0 || newest >= groups || newest < 0 ||
-          lengths[size_t(newest)] < wanted)
-        is_window[size_t(g)] = 0;
-    }
+    begin = std::max(begin, needed.oldest);
+    end = std::min(end, groups + needed.newest);
   }
-  for (int64_t g = 0; g < groups; ++g) {
+  if (begin >= end) return;
+  std::vector<uint8_t> is_window(size_t(groups), 0);
+  std::fill(is_window.begin() + begin, is_window.begin() + end, uint8_t(1));
+  for (const Needed& needed : all)
+    for (int64_t g = 0; g < groups; ++g) {
+      if (is_group_ok(needed, stretch.begin + uint64_t(g) * step, step)) continue;
+      const int64_t first = std::max<int64_t>(0, g + needed.newest);
+      const int64_t last = std::min(groups - 1, g + needed.oldest);
+      for (int64_t w = first; w <= last; ++w) is_window[size_t(w)] = 0;
+    }
+  pattern.trial = stretch.trial;
+  for (int64_t g = begin; g < end; ++g) {
     if (!is_window[size_t(g)]) continue;
     const uint64_t t = stretch.begin + uint64_t(g) * step;
-    if (g == 0 || !is_window[size_t(g) - 1]) {
+    if (g == begin || !is_window[size_t(g) - 1]) {
       pattern.begin = t;
-      pattern.trial = stretch.trial;
       runs.push_back(pattern);
     }
     runs.back().end = t + step;
@@ -209,24 +211,21 @@ class SegmentWindows {
   SegmentWindows(const Session& session, const Segment& segment, const WindowSettings& settings,
                  std::span<const uint32_t> units, const Transforms* transforms)
       : session_(session), segment_(segment), settings_(settings), units_(units) {
-    const std::vector<uint8_t> for_all = rows_valid_for_all(segment, settings);
+    const Flags for_all = rows_valid_for_all(segment, settings);
     const auto valid = [&](const Field& field) {
       return rows_valid(segment, field, for_all, settings);
     };
     const Field& stimulus = needed_field(session, segment, settings.stimulus.field, "stimulus");
     add(settings.stimulus, valid(stimulus), true);
     for (const LaggedField& input : settings.inputs) {
-      std::vector<uint8_t> is_ok;
       if (transforms && transforms->has(input.field)) {
-        is_ok = for_all;
         const auto nan = transforms->nan_rows(session, segment, input.field);
-        for (uint64_t t = 0; t < nan.size(); ++t) is_ok[t] &= uint8_t(nan[t] == 0);
+        add(input, without_nan(for_all, nan), false);
       } else {
         const Field& field = needed_field(session, segment, input.field, "inputs");
-        is_ok = valid(field);
-        exclude_nan(is_ok, field);
+        const Array nan = read_nan_rows(field);
+        add(input, without_nan(valid(field), nan.as<uint8_t>()), false);
       }
-      add(input, std::move(is_ok), false);
     }
     const Field& counts = needed_field(session, segment, settings.counts, "counts");
     all_.push_back({0, 1 - int64_t(settings.target_rows), valid(counts), false});
@@ -249,7 +248,7 @@ class SegmentWindows {
   }
 
  private:
-  void add(const LaggedField& lagged, std::vector<uint8_t> is_ok, bool reads_first_bin_only) {
+  void add(const LaggedField& lagged, Flags is_ok, bool reads_first_bin_only) {
     all_.push_back({int64_t(lagged.first + lagged.lags) - 1, int64_t(lagged.first),
                     std::move(is_ok), reads_first_bin_only});
   }
@@ -275,6 +274,31 @@ class SegmentWindows {
   int64_t oldest_ = 0, newest_ = 0;
   uint64_t longest_ = 0;
 };
+
+// All windows of one session. Throws Error where it has none.
+std::vector<WindowRun> session_runs(const Session& session, uint32_t number,
+                                    const WindowSettings& settings, std::span<const uint32_t> units,
+                                    const Transforms* transforms) {
+  std::vector<WindowRun> runs;
+  uint64_t length = 0, longest = 0;
+  for (uint32_t g = 0; g < session.segments.size(); ++g) {
+    if (!is_chosen(settings.segments, session.segments[g].name)) continue;
+    SegmentWindows segment(session, session.segments[g], settings, units, transforms);
+    segment.add_to(runs, {.session = number, .segment = g, .step = settings.step});
+    length = segment.length();
+    longest = std::max(longest, segment.longest_stretch());
+  }
+  if (!runs.empty()) return runs;
+  if (length > longest)
+    throw Error(
+        "session '{}': a window of {} rows is longer than every trial (the longest has {} rows "
+        "without a gap); use fewer lags or target rows, or leave the session out (sessions)",
+        session.name, length, longest);
+  throw Error(
+      "session '{}' has no window: no trial has {} rows in a row that are valid; look at its "
+      "validity with `lacuna info`, or leave the session out (sessions)",
+      session.name, length);
+}
 
 }  // namespace
 
@@ -308,8 +332,7 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
           "with `lacuna transform`",
           name);
   std::set<std::string> found_units;
-  for (uint32_t s = 0; s < recording_.sessions().size(); ++s) {
-    const Session& session = recording_.sessions()[s];
+  for (const Session& session : recording_.sessions()) {
     units_.emplace_back();
     if (!is_chosen(settings_.sessions, session.name)) continue;
     units_.back() = choose_units(session, settings_.units, found_units);
@@ -318,31 +341,27 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
           "session '{}' has none of the units chosen; name one of it, or leave the session "
           "out (sessions)",
           session.name);
-    const size_t before = runs_.size();
-    uint64_t length = 0, longest = 0;
-    for (uint32_t g = 0; g < session.segments.size(); ++g) {
-      if (!is_chosen(settings_.segments, session.segments[g].name)) continue;
-      SegmentWindows segment(session, session.segments[g], settings_, units_.back(),
-                             transforms_.get());
-      segment.add_to(runs_, {.session = s, .segment = g, .step = settings_.step});
-      length = segment.length();
-      longest = std::max(longest, segment.longest_stretch());
-    }
-    if (runs_.size() > before) continue;
-    if (length > longest)
-      throw Error(
-          "session '{}': a window of {} rows is longer than every trial (the longest has {} rows "
-          "without a gap); use fewer lags or target rows, or leave the session out (sessions)",
-          session.name, length, longest);
-    throw Error(
-        "session '{}' has no window: no trial has {} rows in a row that are valid; look at its "
-        "validity with `lacuna info`, or leave the session out (sessions)",
-        session.name, length);
   }
   for (const std::string& unit : settings_.units)
     if (!found_units.contains(unit))
       throw Error("{}: no session has a unit '{}'; `lacuna info` lists them",
                   recording_.path().string(), unit);
+  // Sessions at once: a large recording has a gigabyte of trials, times and flags.
+  std::vector<std::vector<WindowRun>> runs(units_.size());
+  std::vector<std::exception_ptr> errors(units_.size());
+  parallel_for(units_.size(), 0, [&](uint64_t s) {
+    if (units_[s].empty()) return;
+    try {
+      runs[s] = session_runs(recording_.sessions()[s], uint32_t(s), settings_, units_[s],
+                             transforms_.get());
+    } catch (...) {
+      errors[s] = std::current_exception();
+    }
+  });
+  for (size_t s = 0; s < runs.size(); ++s) {  // of several errors, the first session's
+    if (errors[s]) std::rethrow_exception(errors[s]);
+    runs_.insert(runs_.end(), runs[s].begin(), runs[s].end());
+  }
   number_runs();
 }
 

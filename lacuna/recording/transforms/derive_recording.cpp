@@ -70,7 +70,9 @@ DType reduced_dtype(const Field& field, Reduce reduce) {
   if (reduce == Reduce::take) return field.dtype;
   if (reduce == Reduce::mean) return DType::f32;
   if (reduce == Reduce::all) return DType::u8;
-  return field.dtype == DType::u8 ? DType::u16 : field.dtype == DType::u16 ? DType::u32 : field.dtype;
+  return field.dtype == DType::u8    ? DType::u16
+         : field.dtype == DType::u16 ? DType::u32
+                                     : field.dtype;
 }
 
 // Of a group of rows as numbers, [step, columns]: one row.
@@ -117,8 +119,7 @@ class SessionDeriver {
         if (is_kept(field.name)) add_own(field, groups);
       for (const TransformedField& field : transforms_.fields())
         if (is_kept_result(field.name)) add_made(segment, field, groups);
-      if (options_.step > 1)
-        writer_.add_field("run", FieldRole::trial, Array::from(groups.piece));
+      if (options_.step > 1) writer_.add_field("run", FieldRole::trial, Array::from(groups.piece));
     }
   }
 
@@ -198,8 +199,7 @@ class SessionDeriver {
   }
   void add_python(const Segment& segment, const TransformedField& made, Field field,
                   const Groups& groups) {
-    if (!options_.python)
-      throw Error("transform '{}' calls Python, which is not there", made.name);
+    if (!options_.python) throw Error("transform '{}' calls Python, which is not there", made.name);
     std::vector<Array> sources;
     for (const std::string& name : made.from) sources.push_back(source_array(segment, name));
     const Array result = options_.python(made, session_, segment, sources);
@@ -210,9 +210,8 @@ class SessionDeriver {
     field.dtype = result.dtype();
     field.shape = result.shape();
     if (options_.step > 1)
-      return add_reduced(field, groups, [&](uint64_t t) {
-        return result.bytes().data() + t * field.row_bytes();
-      });
+      return add_reduced(field, groups,
+                         [&](uint64_t t) { return result.bytes().data() + t * field.row_bytes(); });
     begin(field, field.dtype, false);
     writer_.append(result.bytes());
     writer_.end_field();
@@ -280,7 +279,8 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
       ++kept;
       continue;
     }
-    for (const Segment& segment : session.segments)  // says what cannot be before anything is written
+    for (const Segment& segment :
+         session.segments)  // says what cannot be before anything is written
       for (const TransformedField& field : transforms.fields())
         if (field.python.empty()) transforms.row_shape(session, segment, field.name);
     missing.push_back(&session);
@@ -290,8 +290,9 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
   if (missing.empty()) return {Recording::open(out), 0, kept};
   const Json made_by = {{"command", command},
                         {"settings", {{"derived", settings}, {"keys", new_keys}}},
-                        {"sources", {{{"path", fs::absolute(source.path()).string()},
-                                      {"fingerprint", hex(source.fingerprint().value())}}}}};
+                        {"sources",
+                         {{{"path", fs::absolute(source.path()).string()},
+                           {"fingerprint", hex(source.fingerprint().value())}}}}};
   RecordingWriter writer(out, {.add = !keys.empty()}, made_by);
   progress.begin("transforming", frames, "frames");
   uint64_t done = 0;

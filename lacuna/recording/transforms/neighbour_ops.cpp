@@ -63,8 +63,8 @@ class BasisOp : public TransformOp {
     for (uint64_t k = 0; k < functions; ++k)
       for (uint64_t l = 0; l < lags; ++l) {
         const double distance = (double(l) - double(k) * spacing) / spacing;
-        weights_.push_back(
-            std::abs(distance) < 1 ? (1 + std::cos(std::numbers::pi * distance)) / 2 : 0.0);
+        weights_.push_back(std::abs(distance) < 1 ? (1 + std::cos(std::numbers::pi * distance)) / 2
+                                                  : 0.0);
       }
   }
   OpKind kind() const override { return OpKind::neighbour; }

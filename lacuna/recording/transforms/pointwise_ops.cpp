@@ -125,7 +125,8 @@ class ColumnsOp : public TransformOp {
 std::unique_ptr<TransformOp> make_pointwise_op(const std::string& name, const Json& json) {
   if (name == "normalise") {
     const OpSettings settings(name, json, {"mean", "scale"});
-    const float mean = float(settings.number("mean", 127)), scale = float(settings.number("scale", 255));
+    const float mean = float(settings.number("mean", 127)),
+                scale = float(settings.number("scale", 255));
     if (scale == 0) throw Error("transform normalise: scale is 0");
     return value_op([=](float x) { return (x - mean) / scale; });
   }

@@ -9,8 +9,8 @@ namespace lacuna {
 namespace {
 
 const std::vector<std::string> kOpNames = {
-    "normalise", "scale",      "symlog", "split_relu", "cast",     "crop",       "resize",
-    "unsqueeze", "columns",    "difference", "smooth", "basis", "max_norm", "standardise"};
+    "normalise", "scale",   "symlog",     "split_relu", "cast",  "crop",     "resize",
+    "unsqueeze", "columns", "difference", "smooth",     "basis", "max_norm", "standardise"};
 
 }  // namespace
 
@@ -28,8 +28,7 @@ void RowBlock::resize(uint64_t from, uint64_t rows, Shape row_shape) {
 }
 
 std::unique_ptr<TransformOp> make_transform_op(const std::string& name, const Json& settings) {
-  for (const auto make :
-       {make_pointwise_op, make_frame_op, make_neighbour_op, make_statistic_op})
+  for (const auto make : {make_pointwise_op, make_frame_op, make_neighbour_op, make_statistic_op})
     if (auto op = make(name, settings)) return op;
   throw Error("there is no transform '{}'; there is {}", name, fmt::join(kOpNames, ", "));
 }
@@ -40,10 +39,12 @@ OpSettings::OpSettings(std::string op, const Json& json, std::initializer_list<c
     throw Error("transform {}: its settings are a map, not {}", op_, json_.dump());
   for (const auto& [key, value] : json_.items())
     if (std::none_of(keys.begin(), keys.end(), [&](const char* one) { return key == one; }))
-      throw Error("transform {} has no setting '{}'; there is {}", op_, key,
-                  keys.size() == 0 ? "none"
-                                   : fmt::format("{}", fmt::join(std::vector<std::string>(
-                                                           keys.begin(), keys.end()), ", ")));
+      throw Error(
+          "transform {} has no setting '{}'; there is {}", op_, key,
+          keys.size() == 0
+              ? "none"
+              : fmt::format("{}",
+                            fmt::join(std::vector<std::string>(keys.begin(), keys.end()), ", ")));
 }
 
 const Json* OpSettings::find(const char* key) const {

@@ -1,8 +1,8 @@
 // One step of a transform: rows of numbers in, rows of numbers out.
 //
 // Three kinds, by what a row of the result needs:
-//   pointwise, window-local   its own row:  normalise, scale, symlog, split_relu, cast, crop, resize,
-//                             unsqueeze, columns
+//   pointwise, window-local   its own row:  normalise, scale, symlog, split_relu, cast, crop,
+//                             resize, unsqueeze, columns
 //   neighbour                 rows around it (the halo):  difference, smooth, basis
 //   whole-segment             a statistic of many rows, then its own:  max_norm, standardise
 //

@@ -124,10 +124,11 @@ struct Transforms::State {
   std::map<std::string, std::vector<std::unique_ptr<TransformOp>>> ops;
   mutable std::recursive_mutex mutex;
   mutable std::map<std::string, std::unique_ptr<SourceRows>> sources;  // "session/segment/field"
-  mutable std::map<std::string, OpStatistic> statistics;  // "field/op/session/segment"
+  mutable std::map<std::string, OpStatistic> statistics;               // "field/op/session/segment"
   mutable std::map<std::string, std::vector<Stretch>> pieces;
 
-  State(const Recording& of, const std::vector<TransformedField>& all) : recording(of), fields(all) {}
+  State(const Recording& of, const std::vector<TransformedField>& all)
+      : recording(of), fields(all) {}
 
   // The definition of a name as field `before` sees it: those above it; null: the recording's own.
   const TransformedField* find(const std::string& name, const TransformedField* before) const {
@@ -240,16 +241,16 @@ struct Transforms::State {
       ranges[i] = {b - std::min(b - piece.begin, all[i]->rows_before()),
                    std::min(piece.end, e + all[i]->rows_after())};
     }
-    RowBlock in = joined(session, segment, field, ranges[0].first, ranges[0].second - ranges[0].first);
+    RowBlock in =
+        joined(session, segment, field, ranges[0].first, ranges[0].second - ranges[0].first);
     for (size_t i = 0; i < steps; ++i) {
       RowBlock out;
       out.resize(ranges[i + 1].first, ranges[i + 1].second - ranges[i + 1].first,
                  all[i]->out_row(in.row));
       static const OpStatistic kNone;
-      all[i]->apply(in, out,
-                    all[i]->kind() == OpKind::whole_segment
-                        ? statistic(session, segment, field, i)
-                        : kNone);
+      all[i]->apply(
+          in, out,
+          all[i]->kind() == OpKind::whole_segment ? statistic(session, segment, field, i) : kNone);
       in = std::move(out);
     }
     return in;
@@ -266,16 +267,15 @@ struct Transforms::State {
           "transform '{}': {} takes its statistic from training rows, but the recording has {} "
           "splits; name one (split: NAME), draw one with `lacuna split`, or say rows: all",
           field.name, op, recording.splits().size());
-    const RecordingSplit& split =
-        name.empty() ? recording.splits()[0] : recording.split(name);
+    const RecordingSplit& split = name.empty() ? recording.splits()[0] : recording.split(name);
     const auto parts = split.of(session.name, segment.name);
     if (parts.empty())
       throw Error("transform '{}': split '{}' does not cover {}/{}; draw another", field.name,
                   split.name, session.name, segment.name);
     return parts;
   }
-  void learn(const Session& session, const Segment& segment, const TransformedField& field, size_t i,
-             TransformOp::Learner& learner) const {
+  void learn(const Session& session, const Segment& segment, const TransformedField& field,
+             size_t i, TransformOp::Learner& learner) const {
     const auto& [op, settings] = field.ops[i];
     const auto parts = split_parts(session, segment, field, op, settings);
     const uint64_t columns = row_columns(row(session, segment, field, i));
@@ -291,9 +291,9 @@ struct Transforms::State {
   const OpStatistic& statistic(const Session& session, const Segment& segment,
                                const TransformedField& field, size_t i) const {
     const std::string over = field.ops[i].second.value("over", "segment");
-    const std::string key = fmt::format("{}/{}/{}/{}", field.name, i,
-                                        over == "recording" ? "" : session.name,
-                                        over == "segment" ? segment.name : "");
+    const std::string key =
+        fmt::format("{}/{}/{}/{}", field.name, i, over == "recording" ? "" : session.name,
+                    over == "segment" ? segment.name : "");
     const auto found = statistics.find(key);
     if (found != statistics.end()) return found->second;
     const auto learner = ops.at(field.name)[i]->learner();
@@ -313,7 +313,8 @@ struct Transforms::State {
 
 Transforms::Transforms(const Recording& recording, const Json& settings)
     : recording_(recording), settings_(settings) {
-  if (!settings.is_object()) throw Error("transforms are a map of new fields, not {}", settings.dump());
+  if (!settings.is_object())
+    throw Error("transforms are a map of new fields, not {}", settings.dump());
   for (const auto& [name, json] : settings.items()) {
     try {
       fields_.push_back(parse_field(name, json));
@@ -403,7 +404,8 @@ RowBlock Transforms::rows(const Session& session, const Segment& segment, const 
                           uint64_t first, uint64_t count) const {
   const TransformedField& field = made_field(fields_, name);
   if (!field.python.empty())
-    throw Error("transform '{}' calls Python: it runs once a segment, with `lacuna transform`", name);
+    throw Error("transform '{}' calls Python: it runs once a segment, with `lacuna transform`",
+                name);
   LACUNA_ASSERT(first + count <= segment.frames);
   const std::lock_guard lock(state_->mutex);
   return state_->rows(session, segment, field, field.ops.size(), first, count);
@@ -439,8 +441,7 @@ std::vector<uint8_t> Transforms::nan_rows(const Session& session, const Segment&
     const int64_t end = std::min(int64_t(segment.frames), r + before + 1);
     const int64_t begin = std::max({int64_t(0), r - after, looked_at + 1});
     if (begin >= end) continue;
-    const RowBlock block =
-        rows(session, segment, name, uint64_t(begin), uint64_t(end - begin));
+    const RowBlock block = rows(session, segment, name, uint64_t(begin), uint64_t(end - begin));
     for (int64_t t = begin; t < end; ++t) {
       const float* const row = block.at(uint64_t(t));
       result[size_t(t)] = uint8_t(!std::all_of(row, row + block.columns(),

@@ -16,6 +16,7 @@ void add_clean(CLI::App& app);
 void add_concat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
+void add_import_recording(CLI::App& import);  // a subcommand of import
 void add_info(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_prepare(CLI::App& app);

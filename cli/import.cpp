@@ -252,8 +252,10 @@ void add_policy(CLI::App* app, const std::string& option, Policy& policy,
 }  // namespace
 
 void add_import(CLI::App& app) {
-  CLI::App* import = app.add_subcommand("import", "Make a screen from tables or a JSON database");
+  CLI::App* import =
+      app.add_subcommand("import", "Make a screen or a recording from files of others");
   import->require_subcommand(1);
+  add_import_recording(*import);
   CLI::App* screen = import->add_subcommand(
       "screen",
       "Make a screen from tables (TSV, CSV, plain or gzip) or an LMDB of JSON records.\n"

@@ -52,7 +52,7 @@ TableSpec::TableSpec(std::string option, std::string_view text, Naming naming)
   if (equals != std::string::npos) name_ = unescape(pieces[0].substr(0, equals));
   path_ = unescape(equals == std::string::npos ? pieces[0] : pieces[0].substr(equals + 1));
   if (path_.empty())
-    throw UsageError("{} '{}': no path; see `lacuna import screen --help`", option_, text);
+    throw UsageError("{} '{}': no path; see `lacuna import --help`", option_, text);
   for (size_t i = 1; i < pieces.size(); ++i) {
     const size_t at = pieces[i].find('=');
     const bool has_value = at != std::string::npos;

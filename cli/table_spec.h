@@ -34,6 +34,7 @@ class TableSpec {
   std::vector<NamedColumn> take_columns(
       std::string_view key);  // COLUMN or NAME:COLUMN, joined by '+'
   const std::string& path() const { return path_; }
+  const std::string& given_name() const { return name_; }  // empty: none
   void finish() const;
 
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;

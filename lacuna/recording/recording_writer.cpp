@@ -11,6 +11,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_json.h"
+#include "lacuna/store/zarr/read_at.h"
 
 namespace lacuna {
 namespace {
@@ -362,14 +363,18 @@ void RecordingWriter::add_in_place(const std::string& name, FieldRole role, DTyp
   if (place.offset % item_size(dtype) != 0)
     throw Error("{}: field '{}' starts at byte {}, unaligned; import it without --in-place",
                 place.file.string(), name, place.offset);
-  const Array rows = field.map();
+  field.map();                            // says what is wrong with the file, if anything
+  const OpenFile file(field.place.file);  // read, not mapped: its pages would count as our memory
   RowSummary summary(field);
   const uint64_t piece = std::max<uint64_t>(1, kReadBytes / field.row_bytes()) * field.row_bytes();
+  std::vector<std::byte> block;
   progress.begin("reading " + name, field.bytes(), "bytes");
   for (uint64_t at = 0; at < field.bytes(); at += piece) {
     throw_if_stopped();
     const uint64_t size = std::min(piece, field.bytes() - at);
-    summary.add(rows.bytes().subspan(at, size));
+    block.resize(size);
+    file.read(field.place.offset + at, block);
+    summary.add(block);
     progress.advance(at + size);
   }
   progress.end();

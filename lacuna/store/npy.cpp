@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/store/npy_header.h"
 
 namespace lacuna {
 namespace {
@@ -247,6 +248,23 @@ std::string npy_header(std::string_view description, const Shape& shape) {
   std::string header(kNpyMagic);
   header += {'\x01', '\x00', char(text.size() & 0xff), char(text.size() >> 8)};
   return header + text;
+}
+
+NpyHeader parse_npy_header(std::string_view text) {
+  const Layout layout = read_layout(text);
+  Header header = HeaderParser(text.substr(layout.text, layout.data - layout.text)).parse();
+  checked_bytes(header.shape, 16);
+  return {std::string(header.descr), header.fortran_order, std::move(header.shape), layout.data};
+}
+
+NpyHeader read_npy_header(const fs::path& path) {
+  const MappedFile file(path);
+  try {
+    return parse_npy_header(
+        {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  } catch (const Error& error) {
+    throw Error("{}: {}", path.string(), error.what());
+  }
 }
 
 Array read_npy(const fs::path& path) {

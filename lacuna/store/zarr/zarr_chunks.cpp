@@ -15,6 +15,8 @@
 namespace lacuna {
 namespace {
 
+constexpr uint64_t kMostShards = uint64_t(1) << 20;
+
 // A shard, open as long as its array is; no file: all of it is fill value.
 struct Shard {
   OpenFile file;
@@ -53,6 +55,9 @@ ZarrChunks::ZarrChunks(const fs::path& folder) {
   if (!is_same_bytes(metadata.type))
     throw Error("{}: elements of {} are not read in place; import it", folder.string(),
                 name(metadata.type));
+  if (metadata.grid()[0] > kMostShards)
+    throw Error("{}: {} shards, more than {}; write it again in larger ones", folder.string(),
+                metadata.grid()[0], kMostShards);
   state->rows_per_chunk = metadata.inner[0];
   state->chunks_per_shard = metadata.inner_per_chunk();
   state->chunk_bytes = metadata.inner_bytes();

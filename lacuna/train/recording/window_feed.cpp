@@ -12,6 +12,7 @@
 #include "lacuna/core/scope.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/recording/field_values.h"
+#include "lacuna/torch/windows.h"
 
 namespace lacuna {
 namespace {
@@ -154,13 +155,12 @@ at::Tensor WindowPlacer::place_stimulus(const RecordingBatch& batch) {
   const Shape& frame = session.frames.frame_shape();
   const std::vector<int64_t> shape = {B, lags, int64_t(frame[0]), int64_t(frame[1])};
   if (session.movie.defined()) {
-    const auto options = at::TensorOptions(at::kLong);
-    make_room(row_, B, options.pinned_memory(true));
-    std::copy(batch.resident.begin(), batch.resident.end(), row_.mutable_data_ptr<int64_t>());
-    const auto back = at::arange(lags, options.device(session.device)) * int64_t(settings.step);
-    const auto newest = row_.narrow(0, 0, B).to(session.device, at::kLong, /*non_blocking=*/true);
-    const auto rows = (newest.unsqueeze(1) - back.unsqueeze(0)).reshape(-1);
-    return session.movie.index_select(0, rows).view(shape);
+    make_room(rows_, B, at::TensorOptions(at::kLong).pinned_memory(true));
+    std::copy(batch.resident.begin(), batch.resident.end(), rows_.mutable_data_ptr<int64_t>());
+    const auto newest = rows_.narrow(0, 0, B).to(session.device, at::kLong, /*non_blocking=*/true);
+    const bool is_bf16 = session.config.train.precision == "bf16";
+    return gather_windows(session.movie, newest, lags, int64_t(settings.step),
+                          is_bf16 ? at::kBFloat16 : at::kFloat);
   }
   const auto dtype = scalar_type(batch.stimulus_dtype);
   const at::Tensor host = at::from_blob(batch.stimulus, shape, dtype);

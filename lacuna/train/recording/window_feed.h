@@ -39,8 +39,9 @@ class WindowPlacer {
   at::Tensor place_stimulus(const RecordingBatch& batch);
 
   const RecordingSession* session_;
-  at::Tensor host_, device_;          // packed floats
-  at::Tensor stimulus_, rows_, row_;  // on the device; device:resident: rows to gather
+  at::Tensor host_, device_;  // packed floats
+  at::Tensor stimulus_;       // on the device
+  at::Tensor rows_;           // device:resident: rows of the newest frames, on the host
 };
 
 // The training batches of a session, in the order that its config asks for.

@@ -8,8 +8,7 @@
 #include <set>
 
 #include "lacuna/core/testing.h"
-#include "lacuna/recording/field_values.h"
-#include "lacuna/recording/testing.h"
+#include "lacuna/train/recording/testing.h"
 
 namespace lacuna {
 namespace {
@@ -30,52 +29,20 @@ class LonelyRank : public Group {
   uint32_t rank_, world_;
 };
 
-// By trials: two of five are held out.
-void split_toy(const fs::path& path) {
-  const Recording recording = Recording::open(path);
-  RecordingSplit split;
-  split.name = "trials";
-  std::vector<uint8_t> parts;
-  for (const Session& session : recording.sessions())
-    for (const Segment& segment : session.segments) {
-      split.segments.push_back({session.name, segment.name, parts.size(), segment.frames});
-      for (const int64_t trial : read_whole_numbers(segment.field("trial"))) {
-        const Part part = trial < 0        ? Part::unused
-                          : trial % 5 == 3 ? Part::validation
-                          : trial % 5 == 4 ? Part::test
-                                           : Part::train;
-        parts.push_back(uint8_t(part));
-      }
-    }
-  split.parts = Array::from(std::move(parts));
-  split.how = {{"command", "test"}};
-  add_split(path, split);
-}
-
 class RecordingTaskTest : public ::testing::Test {
  protected:
   RecordingTaskTest() {
     write_toy_recording(folder_ / "rec", seed_, {.sessions = 3, .frames = 600});
     split_toy(folder_ / "rec");
   }
-  std::unique_ptr<RecordingTask> open(std::vector<std::string> settings = {},
+  std::unique_ptr<RecordingTask> open(const std::vector<std::string>& settings = {},
                                       Group& group = Group::alone()) {
-    settings.insert(settings.begin(),
-                    {"window.lags=3", "window.inputs=[behavior]", "train.batch=12",
-                     "train.device=cpu", "train.threads=0", "model.channels=3", "model.temporal=2",
-                     "model.layers=1", "model.first_kernel=3", "model.behaviour_width=2"});
-    const Config config = parse_config("recording: " + (folder_ / "rec").string() + "\n", settings);
-    return std::make_unique<RecordingTask>(open_recording_session(
-        config, [](const std::string&) {}, Progress::none(), group));
+    return open_toy_task(folder_ / "rec", settings, group);
   }
 
   const uint64_t seed_ = fresh_seed();
   TemporaryDirectory folder_;
 };
-
-const DeviceWindows& windows_of(const Batch* batch) {
-  return static_cast<const DeviceWindows&>(*batch);
-}
 
 TEST_F(RecordingTaskTest, ABatchHoldsWhatItsWindowsSay) {
   SCOPED_TRACE(seed_);

@@ -34,14 +34,6 @@ at::Tensor kaiming(c10::IntArrayRef shape) {
   return at::randn(shape) * std::sqrt(2.0 / fan_in);
 }
 
-// Bytes become numbers where they are needed, by a true division: x * (1 / 255) is another number
-// for half of all grey levels.
-at::Tensor normalised(const at::Tensor& stimulus, at::ScalarType dtype) {
-  if (stimulus.scalar_type() != at::kByte) return stimulus.to(dtype);
-  const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
-  return ((stimulus.to(wide) - kGrey) / kLevels).to(dtype);
-}
-
 int64_t odd(const Settings& settings, const char* key) {
   const int64_t value = settings.count(key, 1, 101);
   if (value % 2 == 0) throw Error("model.{} is {}; it must be odd", key, value);
@@ -56,6 +48,15 @@ const bool known = [] {
 }  // namespace core_readout
 
 using namespace core_readout;
+
+// On a GPU torch multiplies by 1 / 255 where it divides by a number, and that is another result for
+// half of all grey levels; by a tensor it divides.
+at::Tensor pixels_to_numbers(const at::Tensor& stimulus, at::ScalarType dtype) {
+  if (stimulus.scalar_type() != at::kByte) return stimulus.to(dtype);
+  const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto levels = at::full({}, kLevels, stimulus.options().dtype(wide));
+  return ((stimulus.to(wide) - kGrey) / levels).to(dtype);
+}
 
 Readout::Readout(const RecordingShape::Readout& shape, int64_t channels, int64_t hidden) {
   position = register_parameter("position", at::randn({shape.units, 2}) * 0.05);
@@ -118,7 +119,7 @@ at::Tensor CoreReadout::core(const at::Tensor& stimulus) const {
   at::Tensor x;
   {
     const Scope scope("cast");
-    x = normalised(stimulus, dtype);
+    x = pixels_to_numbers(stimulus, dtype);
   }
   const Scope scope("core");
   x = at::conv2d(x, temporal_.to(dtype));

@@ -46,6 +46,9 @@ struct WindowInput {
   int64_t batch() const { return ptr.back(); }
 };
 
+// Bytes as (x - 127) / 255, a true division on every device; numbers are only cast.
+at::Tensor pixels_to_numbers(const at::Tensor& stimulus, at::ScalarType dtype);
+
 // The units of one session.
 class Readout : public torch::nn::Module {
  public:

@@ -32,11 +32,10 @@ void append(std::vector<float>& out, const at::Tensor& tensor) {
 
 // Features of the linear fields: means over blocks, the last of an axis over what is there.
 at::Tensor coarse(const at::Tensor& stimulus, const CoarseWindow& blocks) {
-  at::Tensor x = stimulus;
-  if (x.scalar_type() == at::kByte) x = (x.to(at::kFloat) - 127) / 255;
+  const at::Tensor x = pixels_to_numbers(stimulus, at::kFloat);
   const std::vector<int64_t> kernel = {int64_t(blocks.lag_block), int64_t(blocks.pixel_block),
                                        int64_t(blocks.pixel_block)};
-  return at::avg_pool3d(x.to(at::kFloat).unsqueeze(1), kernel, kernel, 0, /*ceil_mode=*/true,
+  return at::avg_pool3d(x.unsqueeze(1), kernel, kernel, 0, /*ceil_mode=*/true,
                         /*count_include_pad=*/false)
       .flatten(1);
 }
@@ -228,9 +227,8 @@ LearnedFields learned_fields(const RecordingSession& session, int64_t s, uint64_
       session, training, spread_windows(training, number, count), [&](const DeviceWindows& batch) {
         const at::AutoGradMode grad(true);
         WindowInput input = batch.input;
-        at::Tensor x = input.stimulus;
-        if (x.scalar_type() == at::kByte) x = (x.to(at::kFloat) - 127) / 255;
-        x = x.to(at::kFloat).detach().clone().requires_grad_(true);
+        const at::Tensor x =
+            pixels_to_numbers(input.stimulus, at::kFloat).detach().clone().requires_grad_(true);
         input.stimulus = x;
         const at::Tensor drive = session.model->drive(input).at(0);  // [b, units]
         for (int64_t u = 0; u < units; ++u) {

@@ -368,10 +368,9 @@ at::Tensor find_places(const RecordingSession& session, int64_t s, uint64_t most
   at::Tensor covariance = at::zeros({units, shape.lags * shape.height * shape.width}, floats);
   visit_windows(session, training, spread_windows(training, session.sessions[size_t(s)], most),
                 [&](const DeviceWindows& batch) {
-                  at::Tensor x = batch.input.stimulus;
-                  if (x.scalar_type() == at::kByte) x = (x.to(at::kFloat) - 127) / 255;
+                  const at::Tensor x = pixels_to_numbers(batch.input.stimulus, at::kFloat);
                   const auto y = (batch.counts.at(0) - mean) * batch.validity.at(0);
-                  covariance.addmm_(y.t(), x.to(at::kFloat).flatten(1));
+                  covariance.addmm_(y.t(), x.flatten(1));
                 });
   const auto maps = covariance.view({-1, 1, shape.height, shape.width});
   const auto kernel = at::tensor({0, -1, 0, -1, 4, -1, 0, -1, 0}, floats).view({1, 1, 3, 3});

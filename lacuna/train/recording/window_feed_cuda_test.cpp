@@ -1,6 +1,7 @@
 #include "lacuna/train/recording/window_feed.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include "lacuna/train/loop.h"
@@ -10,12 +11,12 @@ namespace lacuna {
 namespace {
 
 at::Tensor numbers_of(const at::Tensor& stimulus) {
-  const at::Tensor host = stimulus.cpu();
-  return host.scalar_type() == at::kByte ? (host.to(at::kFloat) - 127) / 255 : host;
+  return pixels_to_numbers(stimulus, at::kFloat).cpu();  // on its device
 }
 
 // Every way to the GPU gives the batches that the CPU has, to the bit.
 TEST(WindowFeedCuda, EveryRungGivesTheBatchesOfTheCpu) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "needs a GPU and a torch with CUDA";
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
@@ -43,6 +44,7 @@ TEST(WindowFeedCuda, EveryRungGivesTheBatchesOfTheCpu) {
 }
 
 TEST(WindowFeedCuda, StepsAndValidationRunThere) {
+  if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "needs a GPU and a torch with CUDA";
   const TemporaryDirectory folder;
   write_toy_recording(folder / "rec", 5, {.sessions = 2, .frames = 600});
   split_toy(folder / "rec");

@@ -22,8 +22,8 @@ void print_frame_store_info(const fs::path& path, bool json, bool check) {
       for (const Json& segment : session.manifest().at("session").at("segments"))
         frames += segment.at("frames").get<uint64_t>();
       bytes += session.bytes();
-      rows.push_back({name, with_commas(frames), format_bytes(session.bytes()),
-                      made_from.get<std::string>()});
+      rows.push_back(
+          {name, with_commas(frames), format_bytes(session.bytes()), made_from.get<std::string>()});
       sessions.push_back({{"name", name}, {"frames", frames}, {"bytes", session.bytes()}});
     }
   });

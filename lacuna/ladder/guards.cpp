@@ -70,8 +70,10 @@ std::string what_fits(const Recording& recording, const std::string& field, uint
     words += fmt::format("; the first {} of {} sessions", fitting, sessions);
   if (pixels * bytes_a_pixel > room && room > 0) {
     const double times = double(pixels * bytes_a_pixel) / double(room);
-    words += fmt::format("; 1/{} of the rate, or of the pixels of a frame",
-                         uint64_t(times) + (double(uint64_t(times)) < times));
+    words += fmt::format(
+        "; 1/{} of the rate, or of the pixels of a frame (`lacuna transform` with --step or "
+        "--resize)",
+        uint64_t(times) + (double(uint64_t(times)) < times));
   }
   return words +
          fmt::format("; `lacuna plan {}` compares them all", shell_word(recording.path().string()));

@@ -149,7 +149,8 @@ class RecordingPlanner {
       return (1 - hot_share(hot_bytes())) * std::max(0.0, 1 - cache);
     }
     if (plan.rung.place != Place::disk) return 0;
-    const double bytes = plan.disk_bytes > 0 ? plan.disk_bytes : u8_bytes();
+    const double bytes =
+        plan.disk_bytes > 0 ? plan.disk_bytes : u8_bytes() * (sizes_.is_u8 ? 1 : 4);
     const double cache = std::max(0.0, machine_.memory.value - plan.memory_bytes);
     return std::max(0.0, 1 - cache / bytes);
   }
@@ -298,10 +299,12 @@ void add_notes(const RecordingSizes& sizes, const std::vector<PlanDisk>& disks,
 }  // namespace
 
 FrameTransforms frame_transforms_from_names(const std::vector<std::string>& names) {
-  constexpr std::array<std::string_view, 9> kWindow = {
-      "normalise", "cast", "crop", "resize", "unsqueeze", "scale", "symlog", "split_relu", "none"};
-  constexpr std::array<std::string_view, 6> kWhole = {"difference", "smooth", "temporal_basis",
-                                                      "maximum",    "whiten", "python"};
+  // Those of recording/transforms/transform_op.h, by what a row of their result needs.
+  constexpr std::array<std::string_view, 9> kWindow = {"normalise",  "scale",     "symlog",
+                                                       "split_relu", "cast",      "crop",
+                                                       "resize",     "unsqueeze", "columns"};
+  constexpr std::array<std::string_view, 7> kWhole = {"difference",  "smooth", "basis", "max_norm",
+                                                      "standardise", "whiten", "python"};
   FrameTransforms found = FrameTransforms::window;
   for (const std::string& name : names) {
     if (std::ranges::find(kWhole, name) != kWhole.end())

@@ -138,16 +138,32 @@ std::vector<double> session_shares(const RecordingOptions& options, const Record
   return shares;
 }
 
+// Of the batches of all ranks: those made ahead, two in use, and two that a GPU fetches from.
+uint64_t bytes_of_batches(const Config& config, const Recording& recording, Rung rung, DType cast,
+                          at::Device device) {
+  const LaggedField& stimulus = config.recording.windows.stimulus;
+  uint64_t pixels = 0;
+  for (const Session& session : recording.sessions())
+    for (const Segment& segment : session.segments)
+      if (const Field* field = segment.find(stimulus.field)) pixels = field->columns();
+  const uint64_t batches = uint64_t(config.train.threads) + 2 + 2 + (device.is_cuda() ? 2 : 0);
+  return batches * uint64_t(config.train.batch) * stimulus.lags * pixels *
+         item_size(moved_dtype(rung, cast));
+}
+
 FramesOptions frames_options(const Config& config, const Recording& recording, at::Device device) {
   const RecordingOptions& options = config.recording;
-  return {.rung = with_expansion(options.rung, device.is_cuda()),
+  const Rung rung = with_expansion(options.rung, device.is_cuda());
+  const DType cast = config.train.precision == "bf16" ? DType::bf16 : DType::f32;
+  return {.rung = rung,
           .field = options.windows.stimulus.field,
           .store = config.store,
-          .cast = config.train.precision == "bf16" ? DType::bf16 : DType::f32,
+          .cast = cast,
           .hot_bytes = options.hot_bytes,
           .shares = session_shares(options, recording),
           .rungs = options.rungs,
-          .sessions = options.windows.sessions};
+          .sessions = options.windows.sessions,
+          .beside_bytes = bytes_of_batches(config, recording, rung, cast, device)};
 }
 
 // All frames, once; a piece at a time through the host's memory.
@@ -280,7 +296,8 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
       .model = {},
       .device = device,
       .movie = {},
-      .group = &group};
+      .group = &group,
+      .watch = std::make_shared<MemoryWatch>(note)};
   const WindowFields fields(session.part(Part::train));
   session.model =
       make_core_readout(session.config.model, shape_of(session, fields), device, config.train.seed);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lacuna/core/system/progress.h"
+#include "lacuna/ladder/guards.h"
 #include "lacuna/ladder/recording_source.h"
 #include "lacuna/nn/models/core_readout.h"
 #include "lacuna/run/config.h"
@@ -38,6 +39,7 @@ struct RecordingSession {
   at::Device device = at::kCPU;
   at::Tensor movie;  // device:resident: all frames, [rows, Y, X] u8
   Group* group = &Group::alone();
+  std::shared_ptr<MemoryWatch> watch;  // says when memory is about to end
 
   const Windows& part(Part part) const;  // throws Error where it has no windows
   bool has(Part part) const { return parts.contains(part); }

@@ -507,8 +507,8 @@ def test_memory_does_not_grow_with_the_data(tmp_path, kind):
         with h5py.File(path, "w") as file:
             packed = dict(compression="lzf") if kind == "lzf" else dict(compression="gzip", compression_opts=1)
             stim = file.create_dataset("stim", (rows, 51, 51), "u1", chunks=(200, 26, 26), **packed)
-            for begin in range(0, rows, 20000):
-                stim[begin:begin + 20000] = begin % 251
+            for begin in range(0, rows, 20000):  # whole arrays: h5py writes a single number element by element
+                stim[begin:begin + 20000] = np.full((min(20000, rows - begin), 51, 51), begin % 251, "u1")
     elif kind == "zarr":
         path = f"s={tmp_path / 'stim.zarr'}"
         stim = zarr.create_array(tmp_path / "stim.zarr", shape=(rows, 51, 51), dtype="u1")

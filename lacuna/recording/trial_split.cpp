@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -140,18 +141,18 @@ void deal_out(std::vector<TrialGroup>& groups, const Fractions& fractions,
 }
 
 // A part that was asked for takes the smallest group of the part that has the most of them, within
-// a session that has enough groups of its own.
+// a session that has enough groups of its own, or (no session) among all.
 void fill_empty_parts(std::vector<TrialGroup>& groups, const Fractions& fractions,
-                      uint32_t session) {
+                      std::optional<uint32_t> session) {
   for (size_t wanted = 0; wanted < 3; ++wanted) {
     if (fractions[wanted] <= 0) continue;
     std::array<uint64_t, 4> count = {};
     std::array<TrialGroup*, 4> smallest = {};
     bool is_there = false;
     for (TrialGroup& group : groups) {
-      if (!group.rows.contains(session)) continue;
+      if (session && !group.rows.contains(*session)) continue;
       is_there |= group.part == wanted;
-      if (group.rows.size() > 1) continue;
+      if (session && group.rows.size() > 1) continue;
       ++count[group.part];
       TrialGroup*& small = smallest[group.part];
       if (!small || group.size < small->size) small = &group;
@@ -240,6 +241,7 @@ RecordingSplit draw_trial_split(const Recording& recording, std::string name,
   const size_t sessions = recording.sessions().size();
   deal_out(groups, fractions, options, sessions);
   for (uint32_t s = 0; s < sessions; ++s) fill_empty_parts(groups, fractions, s);
+  fill_empty_parts(groups, fractions, std::nullopt);
   const auto& last = split.segments.back();
   std::vector<uint8_t> parts(last.first + last.frames, uint8_t(Part::unused));
   std::array<uint64_t, 4> trial_counts = {};

@@ -65,6 +65,16 @@ TEST(TrialSplit, KeepsTrialsAndStimuliWhole) {
   EXPECT_GT(torn, 0u);
 }
 
+TEST(TrialSplit, NoPartIsEmptyWhereGroupsReachAcrossSessions) {
+  const TemporaryDirectory folder;
+  const Recording recording = write_toy_recording(folder / "r", 5, {.frames = 1500});
+  for (uint64_t seed = 0; seed < 50; ++seed) {  // seven stimuli, each in all sessions
+    const RecordingSplit split = draw_trial_split(recording, "s", {.seed = seed});
+    for (const char* part : {"train", "validation", "test"})
+      EXPECT_GT(split.how.at("trials").at(part).get<uint64_t>(), 0u) << part << " " << seed;
+  }
+}
+
 TEST(TrialSplit, EachSessionHasItsShareOfEveryPart) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);

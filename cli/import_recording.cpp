@@ -48,8 +48,8 @@ struct Arguments {
   double rate = 0;
 };
 
-RecordingSource read_source(TableSpec spec) {
-  RecordingSource source;
+ImportedSource read_source(TableSpec spec) {
+  ImportedSource source;
   source.path = spec.path();
   const std::string& name = spec.given_name();
   source.session = name.substr(0, name.find('/'));

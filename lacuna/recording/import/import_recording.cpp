@@ -84,7 +84,7 @@ class Planner {
  public:
   explicit Planner(const RecordingImport& import) : import_(import) {}
 
-  void add(const RecordingSource& source, const ForeignSource& opened) {
+  void add(const ImportedSource& source, const ForeignSource& opened) {
     for (const auto& array : opened.unreadable)
       if (!is_skipped(array.name)) throw Error("{}", array.why);
     bool has_any = false;
@@ -122,7 +122,7 @@ class Planner {
                 nearest_word(name, known));
   }
 
-  void place(const RecordingSource& source, const ForeignSource& opened, ForeignArray& array) {
+  void place(const ImportedSource& source, const ForeignSource& opened, ForeignArray& array) {
     const std::vector<std::string> parts = split_path(array.name);
     if (parts.size() > 3)
       throw Error(
@@ -163,7 +163,7 @@ class Planner {
          .array = &array});
   }
 
-  PlannedSession& find_session(const std::string& name, const RecordingSource& source,
+  PlannedSession& find_session(const std::string& name, const ImportedSource& source,
                                const ForeignSource& opened) {
     auto found = std::ranges::find(sessions_, name, &PlannedSession::name);
     if (found == sessions_.end())
@@ -364,7 +364,7 @@ Json to_json(const RecordingImportReport& report) {
 
 Json RecordingImport::settings() const {
   Json list = Json::array();
-  for (const RecordingSource& source : sources) {
+  for (const ImportedSource& source : sources) {
     Json entry = {{"path", source.path.string()}};
     if (!source.session.empty()) entry["session"] = source.session;
     if (!source.segment.empty()) entry["segment"] = source.segment;
@@ -390,7 +390,7 @@ ImportedRecording import_recording(const fs::path& out, const RecordingImport& i
   std::vector<ForeignSource> opened;
   Planner planner(import);
   RecordingImportReport report;
-  for (const RecordingSource& source : import.sources) {
+  for (const ImportedSource& source : import.sources) {
     opened.push_back(open_foreign(source.path, {.group = source.group, .python = import.python}));
     planner.add(source, opened.back());
     for (const std::string& words : opened.back().skipped) report.skipped.push_back(words);

@@ -20,7 +20,7 @@
 
 namespace lacuna {
 
-struct RecordingSource {
+struct ImportedSource {
   fs::path path;
   std::string session;                  // empty: the stem of the path, or as the source says
   std::string segment;                  // of arrays without one; empty: "main"
@@ -31,7 +31,7 @@ struct RecordingSource {
 };
 
 struct RecordingImport {
-  std::vector<RecordingSource> sources;
+  std::vector<ImportedSource> sources;
   std::optional<double> rate;                 // of sources that say none
   std::map<std::string, std::string> rename;  // field in the source -> field
   std::map<std::string, FieldRole> roles;     // by field

@@ -59,11 +59,8 @@ def test_added_sessions_prepare_only_themselves(movies, tmp_path):
     store = tmp_path / "store"
     assert "3 written" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
     assert "all were there" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
-    done = lacuna("generate", "recording", grown, "--sessions", 1, "--minutes", 0.1, "--seed", 3, "--add",
-                  "--first-session", 3)
-    if done.returncode == 2:
-        pytest.skip("generate does not add sessions")
-    assert done.returncode == 0, done.stderr
+    succeed("generate", "recording", grown, "--sessions", 1, "--minutes", 0.1, "--seed", 3, "--add",
+            "--first-session", 3)
     assert "1 written" in succeed("prepare", grown, "--rung", "disk:chunks", "--out", store)
     succeed("verify", store, "--recording", grown, "--all")
 
@@ -74,13 +71,18 @@ def test_a_kill_costs_one_session(movies, tmp_path, seed):
     start = time.monotonic()
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     took = time.monotonic() - start
+    finished = {}  # manifest of a finished session: when it was written
     for attempt in range(8):
         process = subprocess.Popen([*command, str(tmp_path / "store")], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         time.sleep(chance.random() * took)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        finished |= {path: path.stat().st_mtime_ns for path in (tmp_path / "store").glob("*/manifest.json")
+                     if path not in finished}
     succeed("prepare", movies, "--rung", "disk:f32", "--out", tmp_path / "store")
+    for path, written in finished.items():
+        assert path.stat().st_mtime_ns == written, f"{path} was written again"
     succeed("verify", tmp_path / "store", "--recording", movies, "--all")
 
 

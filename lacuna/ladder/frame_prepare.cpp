@@ -129,10 +129,13 @@ class FramePreparer {
     for (const Session& session : recording_.sessions()) {
       if (!is_finished(session)) continue;  // not asked for
       root.add_file(session.name + "/" + kManifest);
-      manifest["sessions"][session.name] = hex(frames_hash(session, settings_.field));
-      result.bytes +=
-          Directory::open(out_ / session.name, FrameStore::kSessionFormat, FrameStore::kVersion)
-              .bytes();
+      const Directory there =
+          Directory::open(out_ / session.name, FrameStore::kSessionFormat, FrameStore::kVersion);
+      // Its own word: a session that was not asked for may have been made from other frames.
+      read_manifest(there.path(), [&] {
+        manifest["sessions"][session.name] = there.manifest().at("made_from").get<std::string>();
+      });
+      result.bytes += there.bytes();
       ++result.sessions;
     }
     manifest["made_by"] = options_.made_by;

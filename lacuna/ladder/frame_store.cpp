@@ -31,11 +31,21 @@ FrameStoreSettings settings_from_json(const Json& json) {
 // The session of a store as its own manifest states it, opened and compared with what it was made
 // from.
 StoredSession open_session(const fs::path& store, const FrameStoreSettings& settings,
-                           const std::string& session_name) {
+                           const Recording& recording, const Session& source,
+                           const std::string& made_from) {
   const Directory directory =
-      Directory::open(store / session_name, FrameStore::kSessionFormat, FrameStore::kVersion);
+      Directory::open(store / source.name, FrameStore::kSessionFormat, FrameStore::kVersion);
   StoredSession stored;
   read_manifest(directory.path(), [&] {
+    const Json& manifest = directory.manifest();
+    const std::string own = manifest.at("made_from").get<std::string>();
+    if (own != made_from || manifest.at("settings") != to_json(settings) ||
+        hash_from_hex(own) != frames_hash(source, settings.field))
+      throw Error(
+          "store {} was made from other frames of session '{}' than {} has, or with other "
+          "settings; `{} --again` makes it anew",
+          store.string(), source.name, recording.path().string(),
+          prepare_frames_command(recording.path(), settings, store));
     const Session session = session_from_json(directory.manifest().at("session"), store);
     stored.name = session.name;
     for (const Segment& segment : session.segments) {
@@ -100,6 +110,11 @@ std::string prepare_frames_command(const fs::path& recording, const FrameStoreSe
       fmt::format("lacuna prepare {} --rung {} --out {}", shell_word(recording.string()),
                   name(Rung{Place::disk, settings.form}), shell_word(out.string()));
   if (settings.field != "stim") command += " --field " + shell_word(settings.field);
+  const FrameStoreSettings usual;
+  if (settings.form == Form::chunks && settings.compressor != usual.compressor)
+    command += " --compressor " + shell_word(settings.compressor);
+  if (settings.form == Form::chunks && settings.rows_per_chunk != usual.rows_per_chunk)
+    command += fmt::format(" --rows-per-chunk {}", settings.rows_per_chunk);
   return command;
 }
 
@@ -127,12 +142,8 @@ FrameStore FrameStore::open(const fs::path& path, const Recording& recording, Fo
     for (const auto& [session, made_from] : directory.manifest().at("sessions").items()) {
       const auto found = std::ranges::find(recording.sessions(), session, &Session::name);
       if (found == recording.sessions().end()) continue;  // the recording has been made smaller
-      if (hash_from_hex(made_from.get<std::string>()) != frames_hash(*found, field))
-        throw Error(
-            "store {} was made from other frames of session '{}' than {} has; `{} --again` "
-            "makes it anew",
-            path.string(), session, recording.path().string(), command);
-      store.sessions_.push_back(open_session(path, store.settings_, session));
+      store.sessions_.push_back(
+          open_session(path, store.settings_, recording, *found, made_from.get<std::string>()));
     }
   });
   return store;

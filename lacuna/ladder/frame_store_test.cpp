@@ -129,11 +129,26 @@ TEST(FrameStore, AnotherStoreOrStaleFramesAreRefused) {
   EXPECT_ERROR(Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}),
                "--again");
   EXPECT_ERROR(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {}), "--again");
+  // Some sessions made again say nothing about the others.
+  EXPECT_EQ(prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16),
+                           {.sessions = {"s0"}, .again = true})
+                .written,
+            1);
+  EXPECT_ERROR(Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}),
+               "session 's1'");
   EXPECT_EQ(
       prepare_frames(other, {.form = Form::bf16}, toy.store(Form::bf16), {.again = true}).written,
       3);
   EXPECT_NO_THROW(
       Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}));
+}
+
+TEST(FrameStore, TheCommandThatMakesItSaysAllSettings) {
+  EXPECT_EQ(prepare_frames_command("rec", {.form = Form::chunks}, "out"),
+            "lacuna prepare rec --rung disk:chunks --out out");
+  EXPECT_EQ(prepare_frames_command(
+                "rec", {.form = Form::chunks, .compressor = "zstd", .rows_per_chunk = 9}, "out"),
+            "lacuna prepare rec --rung disk:chunks --out out --compressor zstd --rows-per-chunk 9");
 }
 
 // A byte changed anywhere in a store shows when its windows are read, or they are right.

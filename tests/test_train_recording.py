@@ -207,13 +207,13 @@ def test_what_cannot_be_is_refused(recording, reference, tmp_path):
     assert "longer than every trial" in fail(*words(recording, tmp_path / "c", window__lags=5000))
     assert "train.weights=RUN" in fail(*words(recording, tmp_path / "d", train__freeze="core"), code=2)
     assert "run of a recording" in fail("predict", reference, "--all-pairs", "--out", tmp_path / "x.csv", code=2)
-    assert "run of a recording" in fail("export", reference, "--embeddings", "--out", tmp_path / "y")
+    assert "run of a recording" in fail("export", reference, "--embeddings", "--out", tmp_path / "y.npz")
 
 
 def test_profile_step_report_and_info(recording, reference, tmp_path):
     arguments = words(recording, tmp_path / "run")[1:]
     config, settings = arguments[0], arguments[3:]
-    assert "core" in succeed("profile", config, *settings, "--steps", 5)
+    assert "backward" in succeed("profile", config, *settings, "--steps", 5)
     assert "ms/step" in succeed("bench", "step", config, *settings, "--steps", 3)
     succeed("report", reference, "--out", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()

@@ -454,6 +454,19 @@ def test_errors_name_culprit_and_remedy(tmp_path):
     assert not (tmp_path / "rec/manifest.json").exists()
 
 
+def test_a_small_disk_is_seen_before_anything_is_written(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    folder = write_npy_folder(tmp_path / "s", {"stim": session()["stim"].astype("f4")})  # 7 MB
+    script = f"mount -t tmpfs -o size=8m none {disk} && {PROGRAM} import recording {disk}/rec {folder} --rate 1; " \
+             f"echo code $?; ls -A {disk}"
+    done = subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, text=True)
+    if "code" not in done.stdout:
+        pytest.skip("cannot mount here")
+    assert done.stdout.split() == ["code", "1"], done
+    assert "8.74 MB with a margin" in done.stderr and "8.39 MB free" in done.stderr and "--narrow" in done.stderr, done.stderr
+
+
 def test_damaged_hdf5_chunk(tmp_path):
     data = session()
     write_hdf5(tmp_path / "s.h5", {"stim": data["stim"]}, chunks=(100, 51, 51), fletcher32=True)

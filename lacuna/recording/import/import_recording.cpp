@@ -1,13 +1,10 @@
 #include "lacuna/recording/import/import_recording.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <set>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/text/nearest.h"
-#include "lacuna/recording/import/field_names.h"
+#include "lacuna/core/text/text.h"
+#include "lacuna/recording/import/import_plan.h"
 #include "lacuna/recording/import/narrow.h"
 #include "lacuna/recording/recording_writer.h"
 
@@ -15,196 +12,10 @@ namespace lacuna {
 namespace {
 
 constexpr uint64_t kBlockBytes = 16 << 20;  // of rows, read at once
+constexpr double kImportRoom = 1.2;         // times the bytes must be free on the disk
 constexpr uint64_t kMostRowBytes = 64 << 20;
 constexpr uint64_t kMostBlockBytes = 48 << 20;  // where chunks of the source are larger
 
-// An array and where it goes.
-struct PlannedField {
-  std::string field;
-  FieldRole role = FieldRole::other;
-  ForeignArray* array = nullptr;
-};
-struct PlannedSegment {
-  std::string name;
-  std::vector<PlannedField> fields;
-};
-struct PlannedSession {
-  std::string name, subject;
-  std::optional<double> rate;
-  std::vector<std::string> units;
-  std::vector<PlannedSegment> segments;
-  std::string source;  // for messages
-};
-
-std::vector<std::string> split_path(const std::string& path) {
-  std::vector<std::string> parts(1);
-  for (const char c : path)
-    if (c == '/')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  return parts;
-}
-
-// ---- what metadata say of a session
-const Json* find_metadata(const Json& metadata, std::initializer_list<const char*> keys) {
-  for (const char* key : keys)
-    if (metadata.contains(key)) return &metadata.at(key);
-  return nullptr;
-}
-
-std::optional<double> rate_in(const Json& metadata) {
-  const Json* rate = find_metadata(metadata, {"rate", "sampling_rate", "fs", "frame_rate"});
-  if (!rate || !rate->is_number()) return {};
-  return rate->get<double>();
-}
-
-std::string subject_in(const Json& metadata) {
-  const Json* subject = find_metadata(metadata, {"subject", "subject_id", "animal"});
-  return subject && subject->is_string() ? subject->get<std::string>() : "";
-}
-
-std::vector<std::string> units_in(const Json& metadata) {
-  const Json* units = find_metadata(metadata, {"unit_names", "unit_ids", "cids", "units"});
-  std::vector<std::string> names;
-  if (!units || !units->is_array()) return {};
-  for (const Json& unit : *units) {
-    if (unit.is_string())
-      names.push_back(unit.get<std::string>());
-    else if (unit.is_number_integer())
-      names.push_back(std::to_string(unit.get<int64_t>()));
-    else
-      return {};
-  }
-  return names;
-}
-
-// ---- the plan: which array becomes which field
-class Planner {
- public:
-  explicit Planner(const RecordingImport& import) : import_(import) {}
-
-  void add(const ImportedSource& source, const ForeignSource& opened) {
-    for (const auto& array : opened.unreadable)
-      if (!is_skipped(array.name)) throw Error("{}", array.why);
-    bool has_any = false;
-    for (const auto& array : opened.arrays) {
-      if (is_skipped(array->name)) continue;
-      has_any = true;
-      place(source, opened, *array);
-    }
-    if (!has_any) throw Error("{}: no array of numbers in it is imported", source.path.string());
-  }
-  std::vector<PlannedSession> finish() {
-    for (const auto& [old_name, name] : import_.rename) check_used(old_name, old_names_, "--field");
-    for (const auto& [name, role] : import_.roles) check_used(name, names_, "--role");
-    for (const std::string& name : import_.skip) check_used(name, skipped_names_, "--skip");
-    for (PlannedSession& session : sessions_) settle_units(session);
-    return std::move(sessions_);
-  }
-
- private:
-  bool is_skipped(const std::string& path) {
-    const std::string last = split_path(path).back();
-    all_names_.insert(last);
-    for (const std::string& name : import_.skip)
-      if (name == path || name == last) {
-        skipped_names_.insert(name);
-        return true;
-      }
-    return false;
-  }
-
-  void check_used(const std::string& name, const std::set<std::string>& used, const char* option) {
-    if (used.contains(name)) return;
-    const std::vector<std::string> known(all_names_.begin(), all_names_.end());
-    throw Error("{} names '{}', which no source has; nearest: '{}'", option, name,
-                nearest_word(name, known));
-  }
-
-  void place(const ImportedSource& source, const ForeignSource& opened, ForeignArray& array) {
-    const std::vector<std::string> parts = split_path(array.name);
-    if (parts.size() > 3)
-      throw Error(
-          "{}: deeper than session/segment/field; name the part to take with group=, or "
-          "leave it out with --skip {}",
-          array.where, array.name);
-    const bool names_session = parts.size() == 3;
-    if (names_session && !source.session.empty())
-      throw Error(
-          "{}: holds several sessions ('{}'), so it cannot be named '{}'; leave the name out",
-          source.path.string(), array.name, source.session);
-    const fs::path& path = source.path;
-    if (fs::is_regular_file(path) && parts.size() == 1 && source.session.empty() &&
-        (path.extension() == ".npy" || path.extension() == ".dat"))
-      throw UsageError("'{}' is one array: name its session, as in m1={}", path.string(),
-                       path.string());
-    const std::string stem = (path.has_filename() ? path : path.parent_path()).stem().string();
-    PlannedSession& session = find_session(names_session            ? parts[0]
-                                           : source.session.empty() ? stem
-                                                                    : source.session,
-                                           source, opened);
-    const std::string segment = parts.size() > 1         ? parts[parts.size() - 2]
-                                : source.segment.empty() ? "main"
-                                                         : source.segment;
-    auto found = std::ranges::find(session.segments, segment, &PlannedSegment::name);
-    if (found == session.segments.end())
-      found = session.segments.insert(found, PlannedSegment{.name = segment, .fields = {}});
-    std::string field = parts.back();
-    if (const auto renamed = import_.rename.find(field); renamed != import_.rename.end()) {
-      old_names_.insert(field);
-      field = renamed->second;
-    }
-    names_.insert(field);
-    const auto role = import_.roles.find(field);
-    found->fields.push_back(
-        {.field = field,
-         .role = role != import_.roles.end() ? role->second : role_of_name(field, array.shape),
-         .array = &array});
-  }
-
-  PlannedSession& find_session(const std::string& name, const ImportedSource& source,
-                               const ForeignSource& opened) {
-    auto found = std::ranges::find(sessions_, name, &PlannedSession::name);
-    if (found == sessions_.end())
-      found = sessions_.insert(found, PlannedSession{.name = name,
-                                                     .subject = {},
-                                                     .rate = {},
-                                                     .units = {},
-                                                     .segments = {},
-                                                     .source = source.path.string()});
-    PlannedSession& session = *found;
-    if (session.subject.empty())
-      session.subject = source.subject.empty() ? subject_in(opened.metadata) : source.subject;
-    if (!session.rate) session.rate = source.rate;
-    if (!session.rate) session.rate = import_.rate;
-    if (!session.rate) session.rate = rate_in(opened.metadata);
-    if (session.units.empty())
-      session.units = source.units.empty() ? units_in(opened.metadata) : source.units;
-    if (!source.units.empty()) given_units_.insert(name);
-    return session;
-  }
-
-  // Names of units that came with the file are taken where they fit its counts; given ones must.
-  void settle_units(PlannedSession& session) {
-    if (!session.rate)
-      throw Error("{}: says no rate; give it with --rate, in bins a second", session.source);
-    if (given_units_.contains(session.name)) return;
-    for (const PlannedSegment& segment : session.segments)
-      for (const PlannedField& field : segment.fields) {
-        const uint64_t count = field.array->row_elements();
-        if (field.role != FieldRole::counts || count == session.units.size()) continue;
-        session.units.clear();
-        for (uint64_t unit = 0; unit < count; ++unit) session.units.push_back(std::to_string(unit));
-      }
-  }
-
-  const RecordingImport& import_;
-  std::vector<PlannedSession> sessions_;
-  std::set<std::string> all_names_, names_, old_names_, skipped_names_, given_units_;
-};
-
-// ---- copying
 // Rows of a block: whole chunks of the source where they are not too large.
 uint64_t block_rows(const ForeignArray& array) {
   const uint64_t row = std::max<uint64_t>(array.row_bytes(), 1);
@@ -347,6 +158,44 @@ class Copier {
   Progress& progress_;
 };
 
+// The folder on whose disk `path` will lie: the nearest that is there.
+fs::path nearest_folder(const fs::path& path) {
+  fs::path folder = fs::absolute(path);
+  while (!fs::exists(folder) && folder.has_parent_path() && folder != folder.parent_path())
+    folder = folder.parent_path();
+  return folder;
+}
+
+// What will be written: at most, or with --narrow at least, since only the values tell.
+uint64_t bytes_to_write(const RecordingImport& import,
+                        const std::vector<PlannedSession>& sessions) {
+  uint64_t bytes = 0;
+  for (const PlannedSession& session : sessions)
+    for (const PlannedSegment& segment : session.segments)
+      for (const PlannedField& field : segment.fields) {
+        const uint64_t elements = field.array->rows() * field.array->row_elements();
+        const bool may_narrow = import.narrow && field.role != FieldRole::behaviour &&
+                                field.role != FieldRole::time && field.role != FieldRole::trial;
+        bytes += may_narrow ? (field.role == FieldRole::validity ? elements / 8 : elements)
+                            : elements * item_size(held_as(field.array->type));
+      }
+  return bytes;
+}
+
+void check_room(const fs::path& out, const RecordingImport& import,
+                const std::vector<PlannedSession>& sessions) {
+  if (import.in_place) return;
+  const uint64_t bytes = bytes_to_write(import, sessions);
+  const uint64_t free = free_disk_bytes(nearest_folder(out));
+  if (double(bytes) * kImportRoom <= double(free)) return;
+  throw Error(
+      "{} {} to write, {} with a margin, but {} free on the disk of {}; {}import fewer "
+      "sessions, or leave the bytes where they are with --in-place",
+      import.narrow ? "at least" : "there are", format_bytes(bytes),
+      format_bytes(uint64_t(double(bytes) * kImportRoom)), format_bytes(free), out.string(),
+      import.narrow ? "" : "write less with --narrow, ");
+}
+
 Json to_json(const RecordingImportReport& report) {
   Json fields = Json::array();
   for (const ImportedField& field : report.fields) {
@@ -388,7 +237,7 @@ ImportedRecording import_recording(const fs::path& out, const RecordingImport& i
     throw Error("{}: is there already; add sessions to it with --add, or choose another name",
                 out.string());
   std::vector<ForeignSource> opened;
-  Planner planner(import);
+  ImportPlanner planner(import);
   RecordingImportReport report;
   for (const ImportedSource& source : import.sources) {
     opened.push_back(open_foreign(source.path, {.group = source.group, .python = import.python}));
@@ -396,6 +245,7 @@ ImportedRecording import_recording(const fs::path& out, const RecordingImport& i
     for (const std::string& words : opened.back().skipped) report.skipped.push_back(words);
   }
   const std::vector<PlannedSession> sessions = planner.finish();
+  check_room(out, import, sessions);
   Json made_by = {{"command", command}, {"settings", import.settings()}};
   RecordingWriter writer(out, {.add = import.add}, made_by);
   Copier copier(import, writer, report, progress);

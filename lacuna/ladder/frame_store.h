@@ -1,4 +1,5 @@
-// A store of frames: what `lacuna prepare RECORDING` writes, and the disk rungs beside disk:u8 read.
+// A store of frames: what `lacuna prepare RECORDING` writes, and the disk rungs beside disk:u8
+// read.
 //
 //   store/manifest.json                       which rung, field and transforms, and the sessions
 //   store/SESSION/manifest.json               that session: what it was made from, its files

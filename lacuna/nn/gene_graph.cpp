@@ -264,8 +264,8 @@ std::optional<Cone> GeneGraph::cone(const ModelInput& input) const {
     if (2 * rows > all) return {};
     return make_cone(buffers_, sizes_, input.removed, input.ptr, rows);
   }
-  // A step that is recorded wants the same sizes for every batch, so there is room for the most that
-  // samples of this width can change. What is not in use costs memory and little time.
+  // A step that is recorded wants the same sizes for every batch, so there is room for the most
+  // that samples of this width can change. What is not in use costs memory and little time.
   const int64_t widest = input.sets.size(1);
   const auto found = cone_rows_->find(widest);
   const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),

@@ -42,8 +42,8 @@ __device__ __forceinline__ void load_bytes(const uint8_t* from, const uint8_t* e
   }
 }
 
-// A thread makes 16 bytes of output at a time. Frames follow each other in the output whatever their
-// size, so a thread's piece may begin in one frame and end in the next.
+// A thread makes 16 bytes of output at a time. Frames follow each other in the output whatever
+// their size, so a thread's piece may begin in one frame and end in the next.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     windows_kernel(WindowsShape s, const uint8_t* __restrict__ movie,

@@ -21,8 +21,9 @@ struct WindowsShape {
   int64_t batch, lags, step;  // B; rows from one lag to the next
 };
 
-// Device pointers; movie and out aligned to 16 bytes, and the movie readable up to the next multiple
-// of four bytes, as what every CUDA allocator gives is. Nothing waits, nothing is allocated.
+// Device pointers; movie and out aligned to 16 bytes, and the movie readable up to the next
+// multiple of four bytes, as what every CUDA allocator gives is. Nothing waits, nothing is
+// allocated.
 template <class Real>
 void gather_windows_cuda(const WindowsShape& shape, const uint8_t* movie, const int64_t* newest,
                          Real* out, CudaStream stream);

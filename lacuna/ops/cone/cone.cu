@@ -171,8 +171,8 @@ __device__ __forceinline__ void store_row(Real* p, const Wide<Real> (&sum)[VEC])
   pack.store(p);
 }
 
-// Adds up the groups of a block, in an order that the width fixes; group 0 gets the sum: first those
-// of a warp, then the warps.
+// Adds up the groups of a block, in an order that the width fixes; group 0 gets the sum: first
+// those of a warp, then the warps.
 template <class Real, int VEC>
 __device__ __forceinline__ void sum_groups(Wide<Real> (&sum)[VEC], const Group<Real, VEC>& me) {
   __shared__ Wide<Real> part[kThreads / 32][32 * VEC];

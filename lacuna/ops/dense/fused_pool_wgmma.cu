@@ -212,9 +212,9 @@ __global__ void join_kernel(const Partial* partials, int chunks, float* pooled, 
 }
 
 // ---- backward
-// A block goes through a run of tiles of all samples; each of its three warpgroups takes every third
-// one, computes it again and walks back. Weight gradients are sums over rows, taken by the tensor
-// cores from bf16 tiles in shared memory into accumulators that live through the whole run.
+// A block goes through a run of tiles of all samples; each of its three warpgroups takes every
+// third one, computes it again and walks back. Weight gradients are sums over rows, taken by the
+// tensor cores from bf16 tiles in shared memory into accumulators that live through the whole run.
 constexpr int kBackwardGroups = 3, kBackwardThreads = kBackwardGroups * kWarpgroup;
 constexpr int kOnesAt = kScoreAt + 144, kOnesBytes = 192;  // behind the parameters
 constexpr int kTilesAGroup = 3;                            // x, dz of the value, dz of the gate

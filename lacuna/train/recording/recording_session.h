@@ -49,8 +49,9 @@ struct RecordingSession {
 };
 
 // Opens everything. New weights, or those of the run that `train.weights` names, as far as it has
-// the sessions; not so where a run goes on (goes_on), whose own checkpoint has them all. config.sessions names all sessions afterwards, so that one that is added later does
-// not change what the run is trained on.
+// the sessions; not so where a run goes on (goes_on), whose own checkpoint has them all.
+// config.sessions names all sessions afterwards, so that one that is added later does not change
+// what the run is trained on.
 RecordingSession open_recording_session(const Config& config, const Note& note,
                                         Progress& progress = Progress::none(),
                                         Group& group = Group::alone(), bool goes_on = false);

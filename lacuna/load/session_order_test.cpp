@@ -283,5 +283,46 @@ TEST(SessionOrder, ALoaderResumesAnywhere) {
   }
 }
 
+// What one process loads in two epochs, two or four ranks load together, though all of them are
+// killed twice on the way and go on from a state that was saved as text.
+TEST(SessionOrder, RanksThatAreKilledTwiceLoadTheSameWindows) {
+  const auto first = firsts({330, 41, 629});
+  for (const bool one_session : {false, true}) {
+    SessionOrderSettings settings = {.global_batch = 24,
+                                     .seed = fresh_seed(),
+                                     .mix = SessionMix::weighted,
+                                     .weights = {1, 2, 5},
+                                     .one_session = one_session,
+                                     .steps = 13};
+    SCOPED_TRACE(settings.seed);
+    const WindowNumbers alone = drawn(SessionOrder(first, settings), 2);
+    for (const uint32_t world : {1u, 2u, 4u}) {
+      std::vector<std::vector<WindowNumbers>> of_rank(world);
+      settings.world = world;
+      for (uint32_t rank = 0; rank < world; ++rank) {
+        settings.rank = rank;
+        std::string saved;
+        for (const uint64_t lives : {5u, 16u, 1000u}) {  // batches until it is killed
+          Loader<EchoWindows, SessionOrder> loader(EchoWindows(), SessionOrder(first, settings),
+                                                   {.threads = 2, .prefetch = 4});
+          if (!saved.empty()) loader.seek(loader_state_from_json(parse_json(saved, "state")));
+          for (uint64_t i = 0; i < lives && of_rank[rank].size() < 26;) {
+            const auto batch = loader.next();
+            if (!batch) continue;
+            of_rank[rank].push_back(*batch);
+            saved = to_json(loader.state()).dump();
+            ++i;
+          }
+        }
+      }
+      WindowNumbers together;
+      for (uint64_t b = 0; b < 26; ++b)
+        for (uint32_t rank = 0; rank < world; ++rank)
+          together.insert(together.end(), of_rank[rank][b].begin(), of_rank[rank][b].end());
+      EXPECT_EQ(together, alone) << world << " ranks";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -89,8 +89,9 @@ def check(recording, out, rung, lags, targets=1, step=1, inputs=(), store=()):
         np.testing.assert_array_equal(np.load(out / f"validity.{s}.npy")[own], fields["dfs"][bins].all(2))
         for i, (field, n, first) in enumerate(inputs):
             of = np.array([rows_of(t, n, step, first) for t in times], int)[:, :, None] + np.arange(step)
-            mean = fields[field][of].astype(float).mean(2).astype("f4")
-            np.testing.assert_array_equal(np.load(out / f"input.{s}.{i}.npy").reshape(-1, *mean.shape[1:])[own], mean)
+            bins = fields[field][of].astype(float)
+            one = (bins.sum(2) if field == "robs" else bins.mean(2)).astype("f4")  # counts are summed
+            np.testing.assert_array_equal(np.load(out / f"input.{s}.{i}.npy").reshape(-1, *one.shape[1:])[own], one)
     assert [tuple(row) for row in index] == want, SEED
     assert at == len(stim) > 50
 
@@ -139,7 +140,7 @@ def test_every_window_of_every_rung(recording, tmp_path, rung):
         probe("prepare", recording, *store, STORED[rung])
     inputs = (("behavior", 2, 0), ("robs", 3, 1))
     check(recording, tmp_path / "out", rung, lags=6, inputs=inputs, store=store)
-    check(recording, tmp_path / "down", rung, lags=2, targets=2, step=3, inputs=inputs[:1], store=store)
+    check(recording, tmp_path / "down", rung, lags=2, targets=2, step=3, inputs=inputs, store=store)
 
 
 @pytest.mark.parametrize("lags,targets,step", [(1, 1, 1), (4, 5, 1), (5, 1, 2), (2, 2, 4)])

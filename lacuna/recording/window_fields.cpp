@@ -39,6 +39,7 @@ struct InputRows {
   std::unique_ptr<MappedRows> own;  // null: made
   std::string name;
   uint64_t columns = 0, bytes = 0;
+  bool is_counts = false;  // rows that become one are summed, not averaged
 };
 
 struct SegmentRows {
@@ -65,9 +66,9 @@ void sum_rows(const MappedRows& rows, uint64_t t, uint64_t step, std::span<const
   }
 }
 
-// The mean of `step` rows from t on.
-void mean_rows(const MappedRows& rows, uint64_t t, uint64_t step, float* out,
-               std::vector<float>& scratch) {
+// `step` rows from t on as one: the mean, of counts the sum.
+void merge_rows(const MappedRows& rows, uint64_t t, uint64_t step, bool is_counts, float* out,
+                std::vector<float>& scratch) {
   read_row(rows.field(), rows.row(t), out);
   if (step == 1) return;
   const uint64_t columns = rows.field().columns();
@@ -77,7 +78,7 @@ void mean_rows(const MappedRows& rows, uint64_t t, uint64_t step, float* out,
     read_row(rows.field(), rows.row(t + k), scratch.data());
     for (uint64_t c = 0; c < columns; ++c) sum[c] += double(scratch[c]);
   }
-  for (uint64_t c = 0; c < columns; ++c) out[c] = float(sum[c] / double(step));
+  for (uint64_t c = 0; c < columns; ++c) out[c] = float(is_counts ? sum[c] : sum[c] / double(step));
 }
 
 // 1 where all `step` rows from t on are valid. A field of [T] goes for all units.
@@ -106,7 +107,21 @@ struct WindowFields::State {
         rows.validity = std::make_unique<MappedRows>(*validity);
       for (const LaggedField& input : settings.inputs)
         rows.inputs.push_back(open_input(sessions[run.session], segment, input.field));
+      check_columns(sessions[run.session], segments[run.session], segment, rows);
     }
+  }
+
+  // A batch has one part a session, whose rows are as wide in all segments.
+  static void check_columns(const Session& session, const std::vector<SegmentRows>& all,
+                            const Segment& segment, const SegmentRows& rows) {
+    for (size_t g = 0; g < all.size(); ++g)
+      for (size_t i = 0; all[g].counts && i < rows.inputs.size(); ++i)
+        if (all[g].inputs[i].columns != rows.inputs[i].columns)
+          throw Error(
+              "input '{}' of session '{}' has {} columns in segment '{}', but {} in '{}'; choose "
+              "segments that agree (segments)",
+              rows.inputs[i].name, session.name, rows.inputs[i].columns, segment.name,
+              all[g].inputs[i].columns, session.segments[g].name);
   }
 
   InputRows open_input(const Session& session, const Segment& segment,
@@ -120,9 +135,11 @@ struct WindowFields::State {
       for (const uint64_t extent : transforms->row_shape(session, segment, name))
         input.columns *= extent;
       input.bytes = transforms->source_bytes(session, segment, name);
+      input.is_counts = transforms->role(segment, name) == FieldRole::counts;
     } else {
       input.own = std::make_unique<MappedRows>(segment.field(name));
       input.columns = input.own->field().columns();
+      input.is_counts = input.own->field().role == FieldRole::counts;
     }
     return input;
   }
@@ -187,8 +204,8 @@ void WindowFields::State::fill_inputs(SessionPart& part, uint64_t b, const Windo
       continue;
     }
     for (uint64_t lag = 0; lag < input.lags; ++lag)
-      mean_rows(*rows.inputs[i].own, window.t - (input.first + lag) * settings.step, settings.step,
-                out + lag * rows.inputs[i].columns, scratch);
+      merge_rows(*rows.inputs[i].own, window.t - (input.first + lag) * settings.step, settings.step,
+                 rows.inputs[i].is_counts, out + lag * rows.inputs[i].columns, scratch);
   }
 }
 
@@ -205,7 +222,7 @@ void WindowFields::State::make_input(const InputRows& input, const LaggedField& 
     for (uint64_t c = 0; c < columns; ++c) {
       double sum = 0;
       for (uint64_t k = 0; k < step; ++k) sum += double(block.at(t + k)[c]);
-      out[lag * columns + c] = float(sum / double(step));
+      out[lag * columns + c] = float(input.is_counts ? sum : sum / double(step));
     }
   }
 }

@@ -127,6 +127,15 @@ const Field* validity_by_unit(const Session& session, const Segment& segment,
   return nullptr;
 }
 
+// Units are found by their number: a field with fewer columns would be read beyond its row.
+void check_one_column_a_unit(const Session& session, const Segment& segment, const Field& field,
+                             std::string_view what) {
+  if (field.columns() != session.units.size())
+    throw Error("{} has {} columns, but the session has {} units; name another field for the {}",
+                field_words(session, segment, field.name), field.columns(), session.units.size(),
+                what);
+}
+
 // A stimulus row that is not finite must not be served; which row of which field.
 void refuse_nan_frames(const Session& session, const Segment& segment, const Field& field,
                        const WindowRun& run, int64_t oldest, int64_t newest, uint64_t step) {
@@ -150,13 +159,15 @@ void refuse_nan_counts(const Session& session, const Segment& segment, const Fie
   const Array nan = read_nan_rows(field), counts = field.map();
   const Array valid = validity ? validity->map() : Array();
   const auto flags = nan.as<uint8_t>();
-  std::vector<float> values(units.size()), is_valid(units.size(), 1.0f);
+  std::vector<float> values(units.size());
+  std::vector<uint8_t> is_valid(units.size());
   for (uint64_t t = run.begin; t < run.end - run.step + bins_after; ++t) {
     if (!flags[t]) continue;
     read_columns(field, counts.bytes().data() + t * field.row_bytes(), units, values.data());
-    if (validity && validity->shape.size() > 1)
-      read_columns(*validity, valid.bytes().data() + t * validity->row_bytes(), units,
-                   is_valid.data());
+    std::ranges::fill(is_valid, uint8_t(1));
+    if (validity)
+      and_flags(*validity, valid.bytes().data() + t * validity->row_bytes(), units,
+                is_valid.data());
     for (size_t u = 0; u < units.size(); ++u)
       if (!std::isfinite(values[u]) && is_valid[u] != 0)
         throw Error(
@@ -228,6 +239,10 @@ class SegmentWindows {
       }
     }
     const Field& counts = needed_field(session, segment, settings.counts, "counts");
+    check_one_column_a_unit(session, segment, counts, "counts");
+    const Field* const by_unit = validity_by_unit(session, segment, settings);
+    if (by_unit && by_unit->shape.size() > 1)
+      check_one_column_a_unit(session, segment, *by_unit, "validity");
     all_.push_back({0, 1 - int64_t(settings.target_rows), valid(counts), false});
     for (const Needed& needed : all_) {
       oldest_ = std::max(oldest_, needed.oldest);

@@ -144,9 +144,10 @@ TEST(WindowFields, DownSampledCountsAreSummedAndBehaviourIsAveraged) {
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed, {.sessions = 1});
-  WindowSettings settings = {.stimulus = {.field = "stim", .lags = 3},
-                             .inputs = {{.field = "behavior", .lags = 2}},
-                             .step = 3};
+  WindowSettings settings = {
+      .stimulus = {.field = "stim", .lags = 3},
+      .inputs = {{.field = "behavior", .lags = 2}, {.field = "robs", .lags = 1}},  // counts, too
+      .step = 3};
   const Windows windows(recording, settings);
   const PlainSegment plain(recording.sessions()[0], recording.sessions()[0].segments[0]);
   // Groups of three from the first row of each stretch on.
@@ -182,6 +183,7 @@ TEST(WindowFields, DownSampledCountsAreSummedAndBehaviourIsAveraged) {
         is_valid &= plain.dfs[(t + k) * plain.units + u] != 0;
       }
       EXPECT_EQ(batch.parts[0].counts[i * plain.units + u], sum);
+      EXPECT_EQ(batch.parts[0].inputs[1][i * plain.units + u], sum);
       EXPECT_EQ(batch.parts[0].validity[i * plain.units + u], is_valid);
     }
     for (uint64_t lag = 0; lag < 2; ++lag)
@@ -211,6 +213,10 @@ TEST(Windows, ErrorsNameTheCulprit) {
   EXPECT_ERROR(with([](auto& s) { s.sessions = {"s7"}; })(), "no session 's7'");
   EXPECT_ERROR(with([](auto& s) { s.segments = {"movies"}; })(), "no session has a segment");
   EXPECT_ERROR(with([](auto& s) { s.step = 0; })(), "at least one bin");
+  EXPECT_ERROR(with([](auto& s) { s.counts = "trial"; })(),
+               "field 'trial' of s0/noise has 1 columns, but the session has 2 units");
+  EXPECT_ERROR(with([](auto& s) { s.validity = "behavior"; })(),
+               "name another field for the validity");
 }
 
 // 20 rows without trials; a row of counts and of frames may be not finite, and marked or not.
@@ -251,6 +257,49 @@ TEST(Windows, ANanThatAWindowServesIsRefusedAndOneThatIsInvalidIsNot) {
   WindowFields(windows).fill(batch);
   EXPECT_EQ(batch.parts[0].counts, (std::vector<float>{1, 0}));
   EXPECT_EQ(batch.parts[0].validity, (std::vector<uint8_t>{1, 0}));
+}
+
+TEST(Windows, ANamedValidityOfWholeRowsExcusesNanCounts) {
+  const TemporaryDirectory folder;
+  RecordingWriter writer(folder / "r", {});
+  std::vector<float> robs(20 * 2, 1.0f);
+  std::vector<uint8_t> flags(20, 1);
+  robs[19] = std::numeric_limits<float>::quiet_NaN();  // row 9
+  flags[9] = 0;
+  writer.begin_session({.name = "a", .rate = 120, .units = {"x", "y"}});
+  writer.begin_segment("m");
+  writer.add_field("stim", FieldRole::stimulus,
+                   Array::from(std::vector<uint8_t>(20 * 4), {20, 2, 2}));
+  writer.add_field("robs", FieldRole::counts, Array::from(std::move(robs), {20, 2}));
+  writer.add_field("good", FieldRole::validity, Array::from(std::move(flags)));
+  const Windows windows(writer.commit({}),
+                        {.stimulus = {.field = "stim", .lags = 1}, .validity = "good"});
+  WindowBatch batch;
+  batch.windows = {8, 9};
+  WindowFields(windows).fill(batch);
+  EXPECT_EQ(batch.parts[0].counts, (std::vector<float>{1, 1, 1, 0}));
+  EXPECT_EQ(batch.parts[0].validity, (std::vector<uint8_t>{1, 1, 0, 0}));
+}
+
+TEST(WindowFields, AnInputIsAsWideInAllSegmentsOfASession) {
+  const TemporaryDirectory folder;
+  RecordingWriter writer(folder / "r", {});
+  writer.begin_session({.name = "a", .rate = 120, .units = {"x"}});
+  for (const uint64_t columns : {2, 5}) {
+    writer.begin_segment("m" + std::to_string(columns));
+    writer.add_field("stim", FieldRole::stimulus,
+                     Array::from(std::vector<uint8_t>(20 * 4), {20, 2, 2}));
+    writer.add_field("robs", FieldRole::counts, Array::from(std::vector<uint8_t>(20), {20, 1}));
+    writer.add_field("gaze", FieldRole::behaviour,
+                     Array::from(std::vector<float>(20 * columns), {20, columns}));
+  }
+  const Recording recording = writer.commit({});
+  WindowSettings settings = {.stimulus = {.field = "stim", .lags = 1},
+                             .inputs = {{.field = "gaze", .lags = 1}}};
+  EXPECT_ERROR(WindowFields(Windows(recording, settings)),
+               "input 'gaze' of session 'a' has 5 columns in segment 'm5', but 2 in 'm2'");
+  settings.segments = {"m5"};
+  EXPECT_EQ(WindowFields(Windows(recording, settings)).input_columns(0, 0), 5u);
 }
 
 }  // namespace

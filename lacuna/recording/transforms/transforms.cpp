@@ -267,15 +267,18 @@ struct Transforms::State {
           "transform '{}': {} takes its statistic from training rows, but the recording has {} "
           "splits; name one (split: NAME), draw one with `lacuna split`, or say rows: all",
           field.name, op, recording.splits().size());
-    const RecordingSplit& split = name.empty() ? recording.splits()[0] : recording.split(name);
+    // By its name: that compares its bytes with their checksum.
+    const RecordingSplit& split = recording.split(name.empty() ? recording.splits()[0].name : name);
     const auto parts = split.of(session.name, segment.name);
     if (parts.empty())
       throw Error("transform '{}': split '{}' does not cover {}/{}; draw another", field.name,
                   split.name, session.name, segment.name);
     return parts;
   }
-  void learn(const Session& session, const Segment& segment, const TransformedField& field,
-             size_t i, TransformOp::Learner& learner) const {
+  // Returns how many rows it gave.
+  uint64_t learn(const Session& session, const Segment& segment, const TransformedField& field,
+                 size_t i, TransformOp::Learner& learner) const {
+    uint64_t count = 0;
     const auto& [op, settings] = field.ops[i];
     const auto parts = split_parts(session, segment, field, op, settings);
     const uint64_t columns = row_columns(row(session, segment, field, i));
@@ -285,8 +288,12 @@ struct Transforms::State {
       const RowBlock block =
           rows(session, segment, field, i, t, std::min(at_once, segment.frames - t));
       for (uint64_t r = t; r < t + block.count; ++r)
-        if (parts.empty() || parts[r] == uint8_t(Part::train)) learner.add(block.at(r), columns);
+        if (parts.empty() || parts[r] == uint8_t(Part::train)) {
+          learner.add(block.at(r), columns);
+          ++count;
+        }
     }
+    return count;
   }
   const OpStatistic& statistic(const Session& session, const Segment& segment,
                                const TransformedField& field, size_t i) const {
@@ -297,11 +304,20 @@ struct Transforms::State {
     const auto found = statistics.find(key);
     if (found != statistics.end()) return found->second;
     const auto learner = ops.at(field.name)[i]->learner();
+    uint64_t count = 0;
     for (const Session& one : recording.sessions()) {
       if (over != "recording" && one.name != session.name) continue;
       for (const Segment& other : one.segments)
-        if (over != "segment" || other.name == segment.name) learn(one, other, field, i, *learner);
+        if (over != "segment" || other.name == segment.name)
+          count += learn(one, other, field, i, *learner);
     }
+    if (count == 0 && field.ops[i].second.value("rows", "train") != "all")
+      throw Error(
+          "transform '{}': {} over {} takes its statistic from training rows of split '{}', and "
+          "{}/{} has no training rows there; use over: session or recording, or rows: all",
+          field.name, field.ops[i].first, over,
+          field.ops[i].second.value("split", recording.splits()[0].name), session.name,
+          segment.name);
     return statistics[key] = learner->finish();
   }
   static uint64_t row_columns(const Shape& row) {

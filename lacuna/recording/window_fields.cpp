@@ -130,7 +130,6 @@ struct WindowFields::State {
     input.name = name;
     const Transforms* const transforms = windows.transforms();
     if (transforms && transforms->has(name)) {
-      transforms->warm(session, segment, name);
       input.columns = 1;
       for (const uint64_t extent : transforms->row_shape(session, segment, name))
         input.columns *= extent;

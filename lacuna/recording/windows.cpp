@@ -231,7 +231,10 @@ class SegmentWindows {
     for (const LaggedField& input : settings.inputs) {
       if (transforms && transforms->has(input.field)) {
         const auto nan = transforms->nan_rows(session, segment, input.field);
-        add(input, without_nan(for_all, nan), false);
+        const auto made_of = transforms->valid_rows(session, segment, input.field);
+        auto is_ok = std::make_shared<std::vector<uint8_t>>(*for_all);
+        if (!made_of.empty()) and_with(*is_ok, made_of);
+        add(input, without_nan(is_ok, nan), false);
       } else {
         const Field& field = needed_field(session, segment, input.field, "inputs");
         const Array nan = read_nan_rows(field);
@@ -378,6 +381,19 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
     runs_.insert(runs_.end(), runs[s].begin(), runs[s].end());
   }
   number_runs();
+  warm_transforms();
+}
+
+// Whoever makes inputs later finds everything there: threads search what nobody adds to any more.
+void Windows::warm_transforms() const {
+  std::set<std::tuple<uint32_t, uint32_t>> seen;
+  for (const WindowRun& run : runs_) {
+    if (!transforms_ || !seen.insert({run.session, run.segment}).second) continue;
+    const Session& session = recording_.sessions()[run.session];
+    for (const LaggedField& input : settings_.inputs)
+      if (transforms_->has(input.field))
+        transforms_->warm(session, session.segments[run.segment], input.field);
+  }
 }
 
 void Windows::number_runs() {

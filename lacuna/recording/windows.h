@@ -104,6 +104,7 @@ class Windows {
 
  private:
   void number_runs();
+  void warm_transforms() const;
 
   Recording recording_;
   WindowSettings settings_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -115,10 +116,12 @@ class SessionDeriver {
       if (options_.step > 1 && groups.first.empty())
         throw Error("{}/{}: no trial has {} rows; use a smaller step", session_.name, segment.name,
                     options_.step);
+      const auto validity = made_validity(segment);
       for (const Field& field : segment.fields)
-        if (is_kept(field.name)) add_own(field, groups);
+        if (is_kept(field.name) && !validity.contains(field.name)) add_own(field, groups);
       for (const TransformedField& field : transforms_.fields())
         if (is_kept_result(field.name)) add_made(segment, field, groups);
+      for (const auto& [name, flags] : validity) add_validity(name, flags, groups);
       if (options_.step > 1) writer_.add_field("run", FieldRole::trial, Array::from(groups.piece));
     }
   }
@@ -129,6 +132,28 @@ class SessionDeriver {
   }
   bool is_kept(const std::string& name) const {
     return is_kept_result(name) && !transforms_.has(name) && !(options_.step > 1 && name == "run");
+  }
+  // NAME_valid of results that read rows which their sources mark: u8 [T] by name.
+  std::map<std::string, std::vector<uint8_t>> made_validity(const Segment& segment) const {
+    std::map<std::string, std::vector<uint8_t>> validity;
+    for (const TransformedField& field : transforms_.fields()) {
+      const std::string name = field.name + "_valid";
+      if (!is_kept_result(field.name) || !is_kept_result(name) || transforms_.has(name)) continue;
+      std::vector<uint8_t> flags = transforms_.valid_rows(session_, segment, field.name);
+      if (!flags.empty()) validity[name] = std::move(flags);
+    }
+    return validity;
+  }
+  void add_validity(const std::string& name, const std::vector<uint8_t>& flags,
+                    const Groups& groups) {
+    Field field;
+    field.name = name;
+    field.role = FieldRole::validity;
+    field.dtype = DType::u8;
+    field.shape = {flags.size()};
+    if (options_.step == 1) return writer_.add_field(name, field.role, Array::from(flags));
+    const auto bytes = std::as_bytes(std::span(flags));
+    add_reduced(field, groups, [&](uint64_t t) { return bytes.data() + t; });
   }
   void add_own(const Field& field, const Groups& groups) {
     if (options_.step > 1) {
@@ -270,7 +295,7 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
     if (!options.sessions.empty() &&
         std::ranges::find(options.sessions, session.name) == options.sessions.end())
       continue;
-    const std::string key = hex(transform_key(source, session.name, settings));
+    const std::string key = hex(transform_key(source, session.name, settings, transforms.fields()));
     const auto there = keys.find(session.name);
     if (there != keys.end() && there->second != key)
       throw Error("{}: session '{}' has changed since; delete the directory and make it again",

@@ -12,9 +12,13 @@
 // becomes rate / k. A field `run`, of role trial, keeps windows from crossing the gaps that the
 // coarser clock no longer shows.
 //
-// The result is keyed by the source's session, the settings and the version of the transforms: the
-// same call again writes nothing; a session that was added to the source since is added; a session
-// that has changed, or other settings, are refused with what to do.
+// Rows that a result must not be read on, because SOURCE_valid marks a row that it was made of, are
+// marked in NAME_valid.
+//
+// The result is keyed by the source's session, the settings and the version of the transforms, the
+// rows of the split that statistics are taken from and the files of Python functions: the same call
+// again writes nothing; a session that was added to the source since is added; a session that has
+// changed, or other settings, are refused with what to do.
 #pragma once
 
 #include <functional>

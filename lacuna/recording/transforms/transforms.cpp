@@ -468,6 +468,37 @@ std::vector<uint8_t> Transforms::nan_rows(const Session& session, const Segment&
   return result;
 }
 
+std::vector<uint8_t> Transforms::valid_rows(const Session& session, const Segment& segment,
+                                            const std::string& name) const {
+  const TransformedField& field = made_field(fields_, name);
+  std::vector<uint8_t> in_sources(segment.frames, 1);
+  for (const std::string& source : field.from) {
+    std::vector<uint8_t> flags;
+    if (const TransformedField* made = state_->find(source, &field))
+      flags = valid_rows(session, segment, made->name);
+    else if (const Field* own = segment.find(source + "_valid");
+             own && own->role == FieldRole::validity && own->shape.size() == 1)
+      flags = read_flags(*own);
+    for (uint64_t t = 0; t < flags.size(); ++t) in_sources[t] &= flags[t];
+  }
+  if (std::ranges::find(in_sources, uint8_t(0)) == in_sources.end()) return {};
+  uint64_t before = 0, after = 0;
+  for (const auto& op : state_->ops.at(name)) {
+    before += op->rows_before();
+    after += op->rows_after();
+  }
+  const std::lock_guard lock(state_->mutex);
+  std::vector<uint8_t> result = in_sources;
+  for (uint64_t r = 0; r < segment.frames; ++r) {
+    if (in_sources[r]) continue;
+    const Stretch& piece = state_->piece_at(session, segment, field.across_trials, r);
+    const uint64_t begin = r - std::min(r - piece.begin, after);
+    const uint64_t end = std::min(piece.end, r + before + 1);
+    std::fill(result.begin() + int64_t(begin), result.begin() + int64_t(end), uint8_t(0));
+  }
+  return result;
+}
+
 uint64_t Transforms::source_bytes(const Session& session, const Segment& segment,
                                   const std::string& name) const {
   const TransformedField& field = made_field(fields_, name);
@@ -491,11 +522,38 @@ RowBlock Transforms::warm_rows(const Session& session, const Segment& segment,
   return state_->rows(session, segment, field, field.ops.size(), first, count);
 }
 
-uint64_t transform_key(const Recording& source, const std::string& session, const Json& settings) {
+namespace {
+// What a statistic depends on beside the session's own fields.
+void add_statistic(const Recording& source, const Session& session, const Json& op,
+                   Hasher& hasher) {
+  const bool is_over_all = op.value("over", "segment") == "recording";
+  if (is_over_all) hasher.add(fmt::format("recording {}\n", hex(source.fingerprint().value())));
+  if (op.value("rows", "train") == "all") return;
+  const std::string name = op.value("split", "");
+  if (name.empty() && source.splits().size() != 1) return;  // refused when it is taken
+  const RecordingSplit& split = source.split(name.empty() ? source.splits()[0].name : name);
+  for (const RecordingSplit::Covered& covered : split.segments)
+    if (is_over_all || covered.session == session.name)
+      hasher.add(
+          fmt::format("{}/{} {}\n", covered.session, covered.segment,
+                      hex(hash64(std::as_bytes(split.of(covered.session, covered.segment))))));
+}
+}  // namespace
+
+uint64_t transform_key(const Recording& source, const std::string& session, const Json& settings,
+                       const std::vector<TransformedField>& fields) {
   Hasher hasher;
   const FingerprintPart* part = source.fingerprint().find("session " + session);
   LACUNA_ASSERT(part);
   hasher.add(fmt::format("{} {} {}", hex(part->hash), settings.dump(), kTransformsVersion));
+  for (const TransformedField& field : fields) {
+    for (const auto& [name, op] : field.ops)
+      if (make_transform_op(name, op)->kind() == OpKind::whole_segment)
+        add_statistic(source, source.session(session), op, hasher);
+    const fs::path file = field.python.substr(0, field.python.rfind(':'));
+    if (!field.python.empty() && fs::is_regular_file(file))
+      hasher.add(fmt::format("python {}\n", hex(hash_file(file))));
+  }
   return hasher.value();
 }
 

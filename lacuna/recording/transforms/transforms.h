@@ -81,6 +81,10 @@ class Transforms {
   // rows around those of the sources only.
   std::vector<uint8_t> nan_rows(const Session& session, const Segment& segment,
                                 const std::string& name) const;
+  // u8 [T]: 0 where a row of the result is made of one that SOURCE_valid ([T], of role validity)
+  // marks as not to be read; empty: nowhere.
+  std::vector<uint8_t> valid_rows(const Session& session, const Segment& segment,
+                                  const std::string& name) const;
   // Of the recording's own fields that it is made from, in one segment.
   uint64_t source_bytes(const Session& session, const Segment& segment,
                         const std::string& name) const;
@@ -99,7 +103,10 @@ class Transforms {
   std::unique_ptr<State> state_;
 };
 
-// XXH3 of what decides a result: the source session's fingerprint, the settings, the version.
-uint64_t transform_key(const Recording& source, const std::string& session, const Json& settings);
+// XXH3 of what decides a result: the source session's fingerprint (the whole recording's where a
+// statistic is over it), the settings, the version, the split that statistics take their rows
+// from, and the files of Python functions.
+uint64_t transform_key(const Recording& source, const std::string& session, const Json& settings,
+                       const std::vector<TransformedField>& fields);
 
 }  // namespace lacuna

@@ -21,6 +21,7 @@ std::vector<SampledSegment> sampled_segments(const Recording& recording, const s
   std::vector<SampledSegment> all;
   for (const Session& session : recording.sessions())
     for (const Segment& segment : session.segments) {
+      if (!segment.find(field)) continue;
       const Field& frames = segment.field(field);
       if (frames.dtype != DType::u8)
         throw Error("field '{}' of {}/{} is {}; chunks hold u8", field, session.name, segment.name,

@@ -144,9 +144,15 @@ class FramePreparer {
   }
 
  private:
-  static uint64_t count_rows(const Session& session) {
+  // Segments without the field are left out, as windows leave them out.
+  bool has_frames(const Segment& segment) const {
+    return options_.transform || segment.find(settings_.field);
+  }
+
+  uint64_t count_rows(const Session& session) const {
     uint64_t rows = 0;
-    for (const Segment& segment : session.segments) rows += segment.frames;
+    for (const Segment& segment : session.segments)
+      if (has_frames(segment)) rows += segment.frames;
     return rows;
   }
 
@@ -195,6 +201,9 @@ class FramePreparer {
           options_.sessions.empty() ||
           std::ranges::find(options_.sessions, session.name) != options_.sessions.end();
       if (!is_wanted) continue;
+      if (std::ranges::none_of(session.segments, [&](auto& one) { return has_frames(one); }))
+        throw Error("session '{}' has no field '{}'; leave it out (--sessions)", session.name,
+                    settings_.field);
       for (const Segment& segment : session.segments) check_segment(session, segment);
       if (is_finished(session) && !options_.again)
         check_current(session);
@@ -205,7 +214,7 @@ class FramePreparer {
   }
 
   void check_segment(const Session& session, const Segment& segment) const {
-    if (options_.transform) return;
+    if (options_.transform || !has_frames(segment)) return;
     const Field& field = segment.field(settings_.field);
     const bool is_known = field.dtype == DType::u8 ||
                           (field.dtype == DType::f32 && stored_dtype(settings_.form) != DType::u8);
@@ -221,6 +230,7 @@ class FramePreparer {
     uint64_t pixels = 0;
     for (const Session* session : missing)
       for (const Segment& segment : session->segments) {
+        if (!has_frames(segment)) continue;
         uint64_t a_frame = 1;
         if (options_.transform)
           for (const uint64_t size : options_.transform->row_shape) a_frame *= size;
@@ -253,6 +263,7 @@ class FramePreparer {
                               DirectoryWriter::Leftover::discard, lock.get());
     Session stored = session;
     stored.units.clear();
+    std::erase_if(stored.segments, [&](const Segment& segment) { return !has_frames(segment); });
     for (Segment& segment : stored.segments)
       segment.fields = {write_segment(directory, session, session.segment(segment.name))};
     directory.commit({{"settings", to_json(settings_)},

@@ -175,12 +175,16 @@ void FrameStore::verify(const Recording& recording, bool all, Progress& progress
   progress.begin("comparing frames", total, "frames");
   for (const StoredSession& stored : sessions_) {
     const Session& session = recording.session(stored.name);
+    std::vector<const Segment*> segments;  // those that have frames
+    for (const Segment& segment : session.segments)
+      if (segment.find(settings_.field)) segments.push_back(&segment);
+    LACUNA_ASSERT(segments.size() == stored.fields.size());
     const auto holder = settings_.form == Form::chunks
                             ? hold_chunks(stored, false, Progress::none())
                             : hold_on_disk(stored.fields);
     for (uint32_t g = 0; g < stored.fields.size(); ++g) {
       const Field& there = stored.fields[g];
-      const Field& here = session.segments[g].field(settings_.field);
+      const Field& here = segments[g]->field(settings_.field);
       const FrameCast cast = {here.dtype, there.dtype, here.columns()};
       const auto source = hold_on_disk({here});
       std::vector<std::byte> rows(kBlock * cast.from_bytes()), expected(kBlock * cast.to_bytes()),
@@ -196,7 +200,7 @@ void FrameStore::verify(const Recording& recording, bool all, Progress& progress
           throw Error(
               "store {}: frames {} to {} of {}/{} are not those of {}; prepare it again "
               "(--again)",
-              path_.string(), first, first + count - 1, session.name, session.segments[g].name,
+              path_.string(), first, first + count - 1, session.name, segments[g]->name,
               recording.path().string());
       }
       progress.advance(done += there.rows());

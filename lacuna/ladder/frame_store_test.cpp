@@ -143,6 +143,39 @@ TEST(FrameStore, AnotherStoreOrStaleFramesAreRefused) {
       Frames(other, {.rung = {Place::disk, Form::bf16}, .store = toy.store(Form::bf16)}));
 }
 
+// "rest" lies between two movies and has none: its numbers must not shift those after it.
+TEST(FrameStore, SegmentsWithoutFramesAreLeftOut) {
+  const TemporaryDirectory folder;
+  RecordingWriter writer(folder / "rec", {});
+  writer.begin_session({.name = "a", .rate = 120, .units = {"x"}});
+  for (const std::string segment : {"one", "rest", "two"}) {
+    writer.begin_segment(segment);
+    writer.add_field("robs", FieldRole::counts, Array::from(std::vector<uint8_t>(40), {40, 1}));
+    if (segment == "rest") continue;
+    const uint8_t pixel = segment == "one" ? 1 : 2;
+    writer.add_field("stim", FieldRole::stimulus,
+                     Array::from(std::vector<uint8_t>(40 * 4, pixel), {40, 2, 2}));
+  }
+  const Recording recording = writer.commit({});
+  prepare_frames(recording, {.form = Form::chunks}, folder / "store", {});
+  FrameStore::open(folder / "store", recording, Form::chunks, "stim")
+      .verify(recording, true, Progress::none());
+  for (const std::string rung :
+       {"disk:u8@device", "ram:u8@device", "disk:chunks@device", "ram:chunks@device"}) {
+    SCOPED_TRACE(rung);
+    const Rung chosen = recording_rung_from_name(rung);
+    const Frames frames(
+        recording, {.rung = chosen, .store = needs_store(chosen) ? folder / "store" : fs::path()});
+    std::vector<std::byte> out(frames.frame_bytes());
+    frames.read(0, 0, 5, 1, 1, out.data());
+    EXPECT_EQ(out, std::vector<std::byte>(4, std::byte(1)));
+    frames.read(0, 2, 5, 1, 1, out.data());
+    EXPECT_EQ(out, std::vector<std::byte>(4, std::byte(2)));
+    EXPECT_EQ(frames.resident_rows(), 80);
+    EXPECT_EQ(frames.resident_row(0, 2, 3), 43);
+  }
+}
+
 TEST(FrameStore, TheCommandThatMakesItSaysAllSettings) {
   EXPECT_EQ(prepare_frames_command("rec", {.form = Form::chunks}, "out"),
             "lacuna prepare rec --rung disk:chunks --out out");

@@ -22,7 +22,13 @@ struct Frames::State {
   struct OfSession {
     std::unique_ptr<FrameHolder> holder;  // null: not chosen
     FrameCast cast;
-    std::vector<uint64_t> first;  // [segments] resident rows before it
+    std::vector<uint64_t> first;   // [segments with frames] resident rows before it
+    std::vector<uint32_t> places;  // [segments] which of those with frames it is
+
+    uint32_t place(uint32_t segment) const {
+      LACUNA_ASSERT(segment < places.size() && places[segment] < first.size());
+      return places[segment];
+    }
   };
   std::vector<OfSession> sessions;  // in the recording's order
   uint64_t rows = 0;
@@ -39,7 +45,8 @@ namespace {
 struct PlannedSession {
   size_t number = 0;
   Rung rung;
-  SegmentFields fields;                 // as they lie on disk
+  SegmentFields fields;                 // as they lie on disk, of segments with frames
+  std::vector<uint32_t> segments;       // their numbers
   std::optional<StoredSession> chunks;  // of chunk rungs
   DType held = DType::u8;
   std::shared_ptr<const HeldPlan> memory;  // of rungs in memory
@@ -47,13 +54,6 @@ struct PlannedSession {
 
 std::string where(const Session& session, const Segment& segment) {
   return fmt::format("{}/{}", session.name, segment.name);
-}
-
-Field frames_of(const Session& session, const Segment& segment, const std::string& name) {
-  const Field* field = segment.find(name);
-  if (!field)
-    throw Error("{} has no field '{}', whose frames are to be read", where(session, segment), name);
-  return *field;
 }
 
 void check_rung(const Session& session, const Segment& segment, const Field& field, Rung rung) {
@@ -146,6 +146,7 @@ class FramesOpener {
     PlannedSession planned = {.number = number,
                               .rung = rung_,
                               .fields = {},
+                              .segments = {},
                               .chunks = {},
                               .held = DType::u8,
                               .memory = {}};
@@ -155,10 +156,18 @@ class FramesOpener {
       if (rung_.form == Form::chunks) planned.chunks = stored;
     } else {
       for (const Segment& segment : session.segments)
-        planned.fields.push_back(frames_of(session, segment, options_.field));
+        if (const Field* field = segment.find(options_.field)) planned.fields.push_back(*field);
     }
+    if (planned.fields.empty())
+      throw Error("session '{}' has no field '{}', whose frames are to be read", session.name,
+                  options_.field);
+    // Windows leave a segment without frames out. A store of made frames has them of all.
+    const bool is_all = planned.fields.size() == session.segments.size();
+    for (uint32_t g = 0; g < session.segments.size(); ++g)
+      if (is_all || session.segments[g].find(options_.field)) planned.segments.push_back(g);
+    LACUNA_ASSERT(planned.segments.size() == planned.fields.size());
     for (size_t i = 0; i < planned.fields.size(); ++i)
-      check_rung(session, session.segments[i], planned.fields[i], rung_);
+      check_rung(session, session.segments[planned.segments[i]], planned.fields[i], rung_);
     return planned;
   }
 
@@ -238,6 +247,8 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
   if (to_load > 0) progress.begin("loading frames", to_load, "bytes");
   for (const PlannedSession& session : planned) {
     State::OfSession& of = state->sessions[session.number];
+    of.places.assign(recording.sessions()[session.number].segments.size(), UINT32_MAX);
+    for (uint32_t i = 0; i < session.segments.size(); ++i) of.places[session.segments[i]] = i;
     for (size_t i = 0; i < session.fields.size(); ++i) {
       const Field& field = session.fields[i];
       const Shape shape(field.shape.begin() + 1, field.shape.end());
@@ -245,7 +256,7 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
       if (shape != state->shape)
         throw Error("frames of {} are [{}], those before [{}]; one batch needs one size",
                     where(recording.sessions()[session.number],
-                          recording.sessions()[session.number].segments[i]),
+                          recording.sessions()[session.number].segments[session.segments[i]]),
                     fmt::join(shape, ", "), fmt::join(state->shape, ", "));
       of.first.push_back(state->rows);
       state->rows += field.rows();
@@ -288,18 +299,20 @@ void Frames::read(uint32_t session, uint32_t segment, uint64_t t, uint64_t lags,
                   std::byte* out) const {
   const State::OfSession& of = state_->of(session);
   LACUNA_ASSERT(lags > 0 && step > 0 && (lags - 1) * step <= t);
-  of.holder->read(segment, t, lags, step, of.cast, out);
+  of.holder->read(of.place(segment), t, lags, step, of.cast, out);
 }
 
 uint64_t Frames::resident_rows() const { return state_->rows; }
 
 uint64_t Frames::resident_row(uint32_t session, uint32_t segment, uint64_t t) const {
-  return state_->of(session).first[segment] + t;
+  const State::OfSession& of = state_->of(session);
+  return of.first[of.place(segment)] + t;
 }
 
 void Frames::read_rows(uint32_t session, uint32_t segment, uint64_t first, uint64_t count,
                        std::byte* out) const {
-  state_->of(session).holder->read_rows(segment, first, count, out);
+  const State::OfSession& of = state_->of(session);
+  of.holder->read_rows(of.place(segment), first, count, out);
 }
 
 }  // namespace lacuna

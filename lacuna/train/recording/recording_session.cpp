@@ -180,7 +180,8 @@ at::Tensor load_movie(const RecordingSession& session, Progress& progress) {
   for (uint32_t s = 0; s < session.recording.sessions().size(); ++s) {
     const Session& in = session.recording.sessions()[s];
     if (std::find(chosen.begin(), chosen.end(), in.name) == chosen.end()) continue;
-    for (uint32_t g = 0; g < in.segments.size(); ++g)
+    for (uint32_t g = 0; g < in.segments.size(); ++g) {
+      if (!in.segments[g].find(session.config.recording.windows.stimulus.field)) continue;
       for (uint64_t first = 0; first < in.segments[g].frames; first += kRows) {
         throw_if_stopped();
         const uint64_t count = std::min(kRows, in.segments[g].frames - first);
@@ -190,6 +191,7 @@ at::Tensor load_movie(const RecordingSession& session, Progress& progress) {
         movie.narrow(0, int64_t(frames.resident_row(s, g, first)), int64_t(count)).copy_(host);
         progress.advance(done += count);
       }
+    }
   }
   progress.end();
   return movie;

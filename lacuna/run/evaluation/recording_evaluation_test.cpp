@@ -42,7 +42,9 @@ SessionPredictions simulated(const std::string& name, uint64_t seed) {
         const double rate =
             repeats ? 1 + std::sin(double(t * (u + 1)) / 3) : 1 + std::sin(random.uniform() * 6.28);
         session.counts.push_back(float(draw_poisson(random, rate)));
-        session.validity.push_back(random.uniform() < 0.97);
+        // A presentation with one count that is not valid has no say in a unit's ceiling: unit 0
+        // keeps all of its own.
+        session.validity.push_back((repeats && u == 0) || random.uniform() < 0.97);
         session.predictors[0].rates.push_back(float(rate + 1e-3));
         session.predictors[1].rates.push_back(1);
       }

@@ -67,7 +67,8 @@ TEST_F(RecordingTaskTest, ABatchHoldsWhatItsWindowsSay) {
             }
         const Segment& segment =
             task->session().recording.sessions()[window.session].segments[window.segment];
-        const auto counts = segment.field("robs").map().as<uint8_t>();
+        const Array robs = segment.field("robs").map();
+        const auto counts = robs.as<uint8_t>();
         const int64_t units = batch.counts[s].size(1), row = b - batch.input.ptr[s];
         for (int64_t u = 0; u < units; ++u)
           ASSERT_EQ(batch.counts[s][row][u].item<float>(),

@@ -24,8 +24,8 @@ GraphPlan plan_of_cone(const Cone& cone) {
 
 // Calls on_cpu(Real()) or on_cuda(Real(), graph, launch) by where x is.
 template <class OnCpu, class OnCuda>
-void run_cone(const Cone& cone, const Tensor& x, int64_t width, const OnCpu& on_cpu,
-              const OnCuda& on_cuda) {
+void run_cone([[maybe_unused]] const Cone& cone, const Tensor& x, [[maybe_unused]] int64_t width,
+              const OnCpu& on_cpu, [[maybe_unused]] const OnCuda& on_cuda) {
   if (x.is_cpu()) return with_real(x.scalar_type(), on_cpu);
 #if LACUNA_HAVE_CUDA
   const DeviceGraph graph(cone.graph, cone.graph_sizes);

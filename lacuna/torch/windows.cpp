@@ -10,8 +10,9 @@
 
 namespace lacuna {
 
-at::Tensor gather_windows(const at::Tensor& movie, const at::Tensor& newest, int64_t lags,
-                          int64_t step, at::ScalarType dtype) {
+at::Tensor gather_windows(const at::Tensor& movie, const at::Tensor& newest,
+                          [[maybe_unused]] int64_t lags, [[maybe_unused]] int64_t step,
+                          at::ScalarType dtype) {
   using namespace torch_ops;
   check_dtype("movie", movie, at::kByte);
   check_dim("movie", movie, 3, "[rows, Y, X]");

@@ -22,9 +22,10 @@ set(public_headers
 set(included_headers
     core/hash.h core/seal.h core/system/file.h core/system/scratch.h core/text/json.h core/text/printable.h
     store/directory.h store/directory_format.h store/directory_lock.h store/fingerprint.h store/manifest.h store/npy.h
-    ops/cuda/cuda_graph.h ops/slab/slab_plan.h
+    ops/cone/cone.h ops/cuda/cuda_graph.h ops/slab/slab_plan.h
     screen/plan_cache.h
-    run/model_settings.h)
+    run/model_settings.h
+    torch/cone.h torch/fused_mlp.h)
 foreach(header ${public_headers} ${included_headers})
   get_filename_component(folder ${header} DIRECTORY)
   install(FILES lacuna/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna/${folder})
@@ -43,7 +44,7 @@ if(TARGET lacuna_torch)
 endif()
 install(TARGETS ${programs})
 # What `lacuna bench ladder` and `lacuna bench criteria` compare with.
-install(FILES bench/ladder_peers.py bench/plain_models.py bench/plain_predictions.py bench/step.py
+install(FILES bench/ladder_peers.py bench/plain_models.py bench/plain_predictions.py bench/recording_peers.py bench/step.py
               bench/step_opponents.py bench/transform_function.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)
 

@@ -1,11 +1,10 @@
 // A Python script of bench/, run beside the program and read line by line.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
 #include <vector>
 
+#include "lacuna/core/system/child_output.h"
 #include "lacuna/core/system/file.h"
 
 namespace lacuna::cli {
@@ -25,13 +24,11 @@ class PythonScript {
   // Of its standard output; false at the end. Throws Stopped when asked to stop while it waits.
   bool read_line(std::string& line);
   // Waits for it; returns its exit status, or 128 plus the signal that ended it, as a shell does.
-  int end();
+  int end() { return child_.end(); }
 
  private:
   fs::path path_;
-  pid_t process_ = -1;
-  int status_ = 0;
-  int output_ = -1;
+  ChildOutput child_;
   std::string buffer_;  // read from it, but not returned yet
 };
 

@@ -2,14 +2,13 @@
 // given to Python with -c, so that nothing has to be installed beside us.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "lacuna/core/text/json.h"
+#include "lacuna/core/system/child_output.h"
 
 namespace lacuna {
 
@@ -29,12 +28,11 @@ class PythonProcess {
   std::string read_all();
 
  private:
-  size_t read_some(std::span<std::byte> out);  // 0 at the end
   [[noreturn]] void fail();
 
-  std::string purpose_, python_;
-  pid_t process_ = -1;
-  int output_ = -1, errors_ = -1;
+  std::string purpose_;
+  int errors_;  // what it writes to its standard error
+  std::optional<ChildOutput> child_;
 };
 
 }  // namespace lacuna

@@ -15,6 +15,7 @@
 #include "lacuna/ladder/frame_store.h"
 #include "lacuna/ladder/guards.h"
 #include "lacuna/ladder/recording_source.h"
+#include "lacuna/ladder/testing.h"
 #include "lacuna/load/session_order.h"
 #include "lacuna/recording/recording_writer.h"
 #include "lacuna/recording/testing.h"
@@ -22,6 +23,9 @@
 
 namespace lacuna {
 namespace {
+
+using testing::Child;
+using testing::Signal;
 
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kHasShadow = true;  // AddressSanitizer takes memory of its own, far more than ours
@@ -45,54 +49,6 @@ Recording write_movie(const fs::path& path, uint64_t frames, uint64_t seed) {
   writer.add_field("robs", FieldRole::counts, Array::from(std::move(counts), {frames, 1}));
   return writer.commit({});
 }
-
-// A child process; killed with the test.
-class MovieProcess {
- public:
-  explicit MovieProcess(const std::function<int()>& body) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    int result = 99;
-    try {
-      result = body();
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "child: {}\n", error.what());
-    }
-    ::_exit(result);
-  }
-  ~MovieProcess() {
-    if (pid_ > 0) kill();
-  }
-  void kill() {
-    ::kill(pid_, SIGKILL);
-    wait();
-  }
-  int wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
-};
-
-struct MoviePipe {
-  int ends[2];
-  MoviePipe() { EXPECT_EQ(::pipe(ends), 0); }
-  ~MoviePipe() {
-    ::close(ends[0]);
-    if (ends[1] >= 0) ::close(ends[1]);
-  }
-  void give() { (void)!::write(ends[1], "x", 1); }
-  // Of who gives no more: a child that ends without giving is then seen.
-  void close_giving() { ::close(std::exchange(ends[1], -1)); }
-  // Whether something was given; false where nobody is left who could.
-  bool wait() {
-    char byte;
-    return ::read(ends[0], &byte, 1) == 1;
-  }
-};
 
 // Sums over the mappings of a process: those that hold frames, and private memory of all.
 struct MemoryOf {
@@ -135,10 +91,10 @@ TEST(FramesProcesses, FourHoldOneCopyAndLittleElse) {
   const TemporaryDirectory folder;
   const Recording movie = write_movie(folder / "rec", 40'000, fresh_seed());  // 104 MB
   const uint64_t bytes = 40'000 * kMoviePixels;
-  MoviePipe ready, end;
-  std::vector<std::unique_ptr<MovieProcess>> processes;
+  Signal ready, end;
+  std::vector<std::unique_ptr<Child>> processes;
   for (int i = 0; i < 4; ++i)
-    processes.push_back(std::make_unique<MovieProcess>([&] {
+    processes.push_back(std::make_unique<Child>([&] {
       const Windows windows(movie, {.stimulus = {.field = "stim", .lags = 33}});
       const RecordingSource source(
           windows, Frames(movie, {.rung = {Place::ram, Form::u8, Place::device}}), {.batch = 16});
@@ -170,9 +126,9 @@ TEST(FramesProcesses, OneKilledWhileLoadingLeavesTheOthersWhole) {
   const uint64_t seed = fresh_seed();
   SCOPED_TRACE(seed);
   const Recording movie = write_movie(folder / "rec", 60'000, seed);  // three pieces
-  std::vector<std::unique_ptr<MovieProcess>> processes;
+  std::vector<std::unique_ptr<Child>> processes;
   for (int i = 0; i < 4; ++i)
-    processes.push_back(std::make_unique<MovieProcess>([&] {
+    processes.push_back(std::make_unique<Child>([&] {
       const Frames ram(movie, {.rung = {Place::ram, Form::u8, Place::device}});
       const Frames disk(movie, {.rung = {Place::disk, Form::u8, Place::device}});
       std::vector<std::byte> a(33 * kMoviePixels), b(a.size());
@@ -198,8 +154,8 @@ TEST(FramesProcesses, TwentyStartsAndKillsLeaveNothing) {
   };
   const uint64_t files = count_files(folder.path());
   for (int start = 0; start < 20; ++start) {
-    MoviePipe ready;
-    MovieProcess process([&] {
+    Signal ready;
+    Child process([&] {
       const Frames frames(movie, {.rung = {Place::ram, Form::f32}});
       std::vector<std::byte> out(33 * frames.frame_bytes());
       frames.read(0, 0, 999, 33, 1, out.data());
@@ -309,7 +265,7 @@ TEST(FramesLimits, FourTimesTheLimitIsReadWithinIt) {
   prepare_frames(movie, {.form = Form::chunks}, folder / "chunks", {});
   for (const std::string rung : {"disk:u8@worker", "disk:chunks@device"}) {
     SCOPED_TRACE(rung);
-    MovieProcess process([&] {
+    Child process([&] {
       give_back_freed_memory();
       uint64_t data = 0;
       std::ifstream status("/proc/self/status");
@@ -329,7 +285,7 @@ TEST(FramesLimits, TheGuardSeesTheLimitOfTheProcess) {
   if (kHasShadow) GTEST_SKIP() << "AddressSanitizer's own memory counts";
   const TemporaryDirectory folder;
   const Recording movie = write_movie(folder / "rec", 8000, fresh_seed());  // 83 MB as f32
-  MovieProcess process([&] {
+  Child process([&] {
     uint64_t data = 0;
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);)

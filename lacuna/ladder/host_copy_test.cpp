@@ -1,9 +1,6 @@
 #include "lacuna/ladder/host_copy.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -14,9 +11,13 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/ladder/testing.h"
 
 namespace lacuna {
 namespace {
+
+using testing::Child;
+using testing::Signal;
 
 constexpr uint64_t kPiece = 1 << 20;
 
@@ -35,45 +36,6 @@ bool is_right(std::span<const std::byte> bytes) {
     if (bytes[i] != std::byte(mix64(i))) return false;
   return true;
 }
-
-// A child process that does this and exits with its result; killed with the test.
-class Child {
- public:
-  explicit Child(const std::function<int()>& body) : pid_(::fork()) {
-    if (pid_ == 0) ::_exit(body());
-  }
-  ~Child() {
-    if (pid_ > 0) kill();
-  }
-  void kill() {
-    ::kill(pid_, SIGKILL);
-    wait();
-  }
-  int wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_;
-};
-
-// A byte through a pipe.
-struct Signal {
-  int ends[2];
-  Signal() { EXPECT_EQ(::pipe(ends), 0); }
-  ~Signal() {
-    ::close(ends[0]);
-    ::close(ends[1]);
-  }
-  void give() { (void)!::write(ends[1], "x", 1); }
-  void wait() {
-    char byte;
-    (void)!::read(ends[0], &byte, 1);
-  }
-};
 
 TEST(HostCopy, TheSecondFindsWhatTheFirstLoaded) {
   const HostCopyPlan plan = plan_of(fresh_seed(), 3);

@@ -8,6 +8,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/ops/cuda/cuda_test_support.h"
+#include "lacuna/ops/dense/testing.h"
 
 namespace lacuna {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using namespace testing;
 
 constexpr double kEps = 1e-5;
-double normal_below(double t) { return 0.5 * std::erfc(-t / std::sqrt(2.0)); }
-double gelu_of(double t) { return t * normal_below(t); }
-double slope_of(double t) {
-  return normal_below(t) + t * std::exp(-0.5 * t * t) / std::sqrt(2 * M_PI);
-}
-
 // The parameters of all graphs, and as many numbers for their gradients.
 struct Mlp {
   std::vector<float> weight[kMlpLinears], bias[kMlpLinears], norm_weight, norm_bias;
@@ -74,7 +69,7 @@ void plain_row(const Mlp& mlp, size_t g, size_t width, const double* u, const do
     unit[i] = (z.back()[i] - mean) * scale;
     const double t = unit[i] * weight + double(mlp.norm_bias[g * width + i]);
     y[i] = gelu_of(t);
-    const double dt = grad[i] * slope_of(t);
+    const double dt = grad[i] * gelu_slope_of(t);
     to.norm_weight[g * width + i] += dt * unit[i];
     to.norm_bias[g * width + i] += dt;
     d[i] = dt * weight;
@@ -92,7 +87,7 @@ void plain_row(const Mlp& mlp, size_t g, size_t width, const double* u, const do
       }
     for (size_t o = 0; o < width; ++o) to.bias[l][g * width + o] += d[o];
     if (l > 0)
-      for (size_t i = 0; i < width; ++i) back[i] *= slope_of(z[size_t(l) - 1][i]);
+      for (size_t i = 0; i < width; ++i) back[i] *= gelu_slope_of(z[size_t(l) - 1][i]);
     d = back;
   }
   std::copy(d.begin(), d.end(), grad_u);
@@ -188,18 +183,6 @@ struct OnDevice {
     for (const auto& g : grads) gradients.push_back(g.host());
   }
 };
-
-// ||got - wanted|| / ||wanted||
-template <class Real>
-double distance(const std::vector<Real>& got, const std::vector<double>& wanted) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const double d = double(float(got[i])) - wanted[i];
-    difference += d * d;
-    size += wanted[i] * wanted[i];
-  }
-  return size == 0 ? std::sqrt(difference) : std::sqrt(difference / size);
-}
 
 // A bf16 activation is off by up to 1 / 256; over four Linears that adds up to about 0.01.
 constexpr double kMostOff = 0.025;

@@ -8,6 +8,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/ops/cuda/cuda_test_support.h"
+#include "lacuna/ops/dense/testing.h"
 
 namespace lacuna {
 namespace {
@@ -16,11 +17,6 @@ using namespace testing;
 
 constexpr double kEps = 1e-5;
 constexpr size_t kWidth = 64, kHidden = kPairwiseHidden;
-double normal_below(double t) { return 0.5 * std::erfc(-t / std::sqrt(2.0)); }
-double gelu_of(double t) { return t * normal_below(t); }
-double slope_of(double t) {
-  return normal_below(t) + t * std::exp(-0.5 * t * t) / std::sqrt(2 * M_PI);
-}
 
 // In the order of FusedPairwiseParameters.
 enum { kU, kB, kW, kD, kV, kC, kScore, kE, kNormWeight, kNormBias, kCount };
@@ -159,7 +155,7 @@ struct Data {
       for (size_t m = 0; m < kWidth; ++m) d_out[m] = o.share * dz[m];
       for (size_t j = 0; j < kHidden; ++j) {
         to[kScore][j] += ds * gelu_of(o.score_before[j]);
-        const double da = ds * at(kScore, j) * slope_of(o.score_before[j]);
+        const double da = ds * at(kScore, j) * gelu_slope_of(o.score_before[j]);
         to[kC][j] += da;
         for (size_t m = 0; m < kWidth; ++m) {
           to[kV][m * kHidden + j] += da * o.out[m];
@@ -178,7 +174,7 @@ struct Data {
           to[kW][(n * kHidden + k) * kWidth + m] += o.hidden[k] * d_out[m];
           d += d_out[m] * at(kW, (n * kHidden + k) * kWidth + m);
         }
-        d *= slope_of(o.before[k]);
+        d *= gelu_slope_of(o.before[k]);
         to[kB][n * kHidden + k] += d;
         for (size_t m = 0; m < 2 * kWidth; ++m) {
           const size_t graph = m < kWidth ? who[n].first : who[n].second;
@@ -263,18 +259,6 @@ struct OnDevice {
     for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].bits, second[i].bits) << i;
   }
 };
-
-// ||got - wanted|| / ||wanted||
-template <class Real>
-double distance(const std::vector<Real>& got, const std::vector<double>& wanted) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const double d = double(float(got[i])) - wanted[i];
-    difference += d * d;
-    size += wanted[i] * wanted[i];
-  }
-  return size == 0 ? std::sqrt(difference) : std::sqrt(difference / size);
-}
 
 // bf16 is off by up to 1 / 256 in y's products, in h and in the folded weights. Gradients by way of
 // the scores are differences of such numbers.

@@ -8,6 +8,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/ops/cuda/cuda_test_support.h"
+#include "lacuna/ops/dense/testing.h"
 
 namespace lacuna {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using namespace testing;
 
 constexpr size_t kH = 64, kHalf = 32;
-
-double pool_below(double t) { return 0.5 * std::erfc(-t / std::sqrt(2.0)); }
-double pool_gelu(double t) { return t * pool_below(t); }
-double pool_slope(double t) {
-  return pool_below(t) + t * std::exp(-0.5 * t * t) / std::sqrt(2 * M_PI);
-}
 
 // In the order of FusedPoolParameters.
 using Parameters = std::vector<std::vector<float>>;
@@ -85,14 +80,14 @@ PoolResult plain_pool(const PoolData& data) {
       if (!data.keep[n * batch + b]) continue;
       const auto z = linear(&data.x[(n * batch + b) * kH], p[0], p[1]);
       logit[n] = double(p[3][0]);
-      for (size_t o = 0; o < kHalf; ++o) logit[n] += pool_gelu(z[o]) * double(p[2][o]);
+      for (size_t o = 0; o < kHalf; ++o) logit[n] += gelu_of(z[o]) * double(p[2][o]);
       sum += std::exp(logit[n]);
     }
     for (size_t n = 0; n < nodes; ++n) {
       if (!data.keep[n * batch + b]) continue;
       const auto z = linear(&data.x[(n * batch + b) * kH], p[4], p[5]);
       for (size_t h = 0; h < kH; ++h)
-        r.pooled[b * kH + h] += std::exp(logit[n]) / sum * pool_gelu(z[h]);
+        r.pooled[b * kH + h] += std::exp(logit[n]) / sum * gelu_of(z[h]);
     }
     for (size_t n = 0; n < nodes; ++n) {
       if (!data.keep[n * batch + b]) continue;
@@ -103,14 +98,14 @@ PoolResult plain_pool(const PoolData& data) {
       std::vector<double> dz_value(kH), dz_gate(kHalf);
       for (size_t h = 0; h < kH; ++h) {
         const double g = double(data.grad[b * kH + h]);
-        of_logit += weight * g * (pool_gelu(value[h]) - r.pooled[b * kH + h]);
-        dz_value[h] = weight * g * pool_slope(value[h]);
+        of_logit += weight * g * (gelu_of(value[h]) - r.pooled[b * kH + h]);
+        dz_value[h] = weight * g * gelu_slope_of(value[h]);
         r.gradients[5][h] += dz_value[h];
       }
       r.gradients[3][0] += of_logit;
       for (size_t o = 0; o < kHalf; ++o) {
-        r.gradients[2][o] += of_logit * pool_gelu(gate[o]);
-        dz_gate[o] = of_logit * double(p[2][o]) * pool_slope(gate[o]);
+        r.gradients[2][o] += of_logit * gelu_of(gate[o]);
+        dz_gate[o] = of_logit * double(p[2][o]) * gelu_slope_of(gate[o]);
         r.gradients[1][o] += dz_gate[o];
       }
       for (size_t i = 0; i < kH; ++i) {
@@ -166,17 +161,6 @@ struct PoolOnDevice {
   }
 };
 
-template <class Real>
-double pool_distance(const std::vector<Real>& got, const std::vector<double>& wanted) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const double d = double(float(got[i])) - wanted[i];
-    difference += d * d;
-    size += wanted[i] * wanted[i];
-  }
-  return size == 0 ? std::sqrt(difference) : std::sqrt(difference / size);
-}
-
 bool no_fused_pool() { return !fused_pool_fits(int64_t(kH)); }
 
 TEST(FusedPoolCuda, AgreesWithPlainLoops) {
@@ -194,10 +178,10 @@ TEST(FusedPoolCuda, AgreesWithPlainLoops) {
     const PoolData data(c.nodes, c.batch, c.removed, seed);
     const PoolResult wanted = plain_pool(data);
     const PoolOnDevice got(data), again(data);
-    EXPECT_LT(pool_distance(got.pooled, wanted.pooled), 1e-5);  // f32 all the way
-    EXPECT_LT(pool_distance(got.grad_x, wanted.grad_x), 0.02);
+    EXPECT_LT(distance(got.pooled, wanted.pooled), 1e-5);  // f32 all the way
+    EXPECT_LT(distance(got.grad_x, wanted.grad_x), 0.02);
     for (const size_t i : {0, 1, 2, 4, 5})
-      EXPECT_LT(pool_distance(got.gradients[i], wanted.gradients[i]), 0.02) << i;
+      EXPECT_LT(distance(got.gradients[i], wanted.gradients[i]), 0.02) << i;
     // The softmax does not see its bias: the sum is 0 but for rounding.
     EXPECT_NEAR(double(got.gradients[3][0]), 0, 1e-4 * double(c.batch));
     EXPECT_EQ(got.gradients, again.gradients);

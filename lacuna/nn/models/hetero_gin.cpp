@@ -8,7 +8,8 @@
 //          then a merge over the graphs (merge.h)
 //
 // The samples of a batch and the wild type stand side by side: [N, B + 1, H]. What all samples
-// share is computed once: the preprocessor, and the first layer's sums (aggregate_shared).
+// share is computed once: the preprocessor, and in the first layer, with the merges sum and mean,
+// every row that no removed gene reaches (ops/cone); with the others its sums (aggregate_shared).
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"

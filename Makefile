@@ -63,6 +63,7 @@ test: setup-test
 	$(in_env) ctest --test-dir build-asan --output-on-failure --parallel $(JOBS)
 	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
 
+test-all: export LACUNA_TEST_SEED ?= fresh
 test-all: test
 ifneq ($(TORCH),OFF)
 	@$(MAKE) --no-print-directory sweep

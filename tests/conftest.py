@@ -1,10 +1,10 @@
 """Screens and runs that several test files read: made once. A test that changes one takes a copy."""
 
-import os
 import random
 
 import pytest
 from program import new_screen
+from seeds import seed_of
 from train_files import make_tables, train_all
 
 
@@ -35,9 +35,8 @@ def long_reference(references):
 
 
 @pytest.fixture
-def seed():
+def seed(request):
     """Printed by pytest when a test fails."""
-    chosen = int.from_bytes(os.urandom(4), "little")
-    print("seed", chosen)
+    chosen = seed_of(request.node.name)
     random.seed(chosen)
     return chosen

@@ -9,6 +9,7 @@ import lmdb
 import numpy as np
 import pytest
 from program import lacuna
+from seeds import seed_of
 
 GENES = [f"YAL{i:03}W" for i in range(40)]
 
@@ -139,8 +140,7 @@ PACKS = {
 @pytest.mark.parametrize("how", PACKS)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_random_records(tmp_path, genes, how, threads):
-    seed = secrets.randbits(32)
-    print("seed", seed)
+    seed = seed_of(f"{how} {threads}")
     rng = random.Random(seed)
     records = {}
     for key in rng.sample(range(100_000), 300):  # sparse, and lexicographic order is not numeric order
@@ -326,8 +326,7 @@ def test_records_that_a_damaged_page_hides_are_counted(tmp_path, genes, database
 
 def test_damaged_databases_are_errors_and_never_crashes(tmp_path, genes, database):
     """LMDB crashes on each of them, or does not notice it."""
-    seed = secrets.randbits(32)
-    print("seed", seed)
+    seed = seed_of(f"{how} {threads}")
     rng = random.Random(seed)
     whole = (database[0] / "data.mdb").read_bytes()
     pages = tree_pages(whole)

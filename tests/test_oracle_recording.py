@@ -3,13 +3,13 @@ gradient of every parameter, and the weights after 20 steps of AdamW, all in f64
 
 import json
 import pathlib
-import secrets
 import subprocess
 import sys
 
 import numpy
 import pytest
 from program import BUILD
+from seeds import seed_of
 
 torch = pytest.importorskip("torch")
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "bench"))
@@ -91,8 +91,7 @@ def part(answer, prefix):
 def test_core_readout_agrees_with_the_oracle(tmp_path, settings):
     if not PROBE.exists():
         pytest.skip(f"no {PROBE}; build with torch and tests")
-    seed = secrets.randbits(32)
-    print("seed", seed)
+    seed = seed_of(f"core_readout {settings}")
     stimulus, parts = write_data(tmp_path, numpy.random.default_rng(seed))
     job = dict(recording=str(tmp_path), model={**MODEL, **settings}, sessions=SESSIONS, steps=STEPS)
     (tmp_path / "job.yaml").write_text(json.dumps(job))  # JSON is YAML

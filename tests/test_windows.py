@@ -5,14 +5,14 @@ time, dropped rows and NaN."""
 
 import json
 import pathlib
-import random
 import subprocess
 
 import numpy as np
 import pytest
 from program import BUILD, succeed
+from seeds import seed_of
 
-SEED = random.SystemRandom().randrange(1 << 60)
+SEED = seed_of("test_windows")
 RATE = 120
 
 

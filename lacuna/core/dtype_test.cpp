@@ -33,7 +33,7 @@ uint16_t nearest(float number) {
 }
 
 TEST(BFloat16, RoundsToNearestEven) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 2'000'000; ++i) {

@@ -1,8 +1,11 @@
-// For tests only: a fresh seed for every run, a directory that is removed with the test, a limit on
+// For tests only: the seed of a random test, a directory that is removed with the test, a limit on
 // file sizes, and the message of an Error.
 //
-//   const uint64_t seed = fresh_seed();
+//   const uint64_t seed = test_seed();
 //   SCOPED_TRACE(seed);   // a failure prints it; LACUNA_TEST_SEED=<seed> repeats the case
+//
+// A test draws the same seeds in every run, so that a change passes or fails twice alike;
+// LACUNA_TEST_SEED=fresh draws new ones (`make test-all` does).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +25,20 @@
 
 namespace lacuna {
 
-inline uint64_t fresh_seed() {
-  if (const char* text = std::getenv("LACUNA_TEST_SEED")) return std::strtoull(text, nullptr, 10);
-  std::random_device device;
-  return uint64_t(device()) << 32 | device();
+inline uint64_t test_seed() {
+  const char* asked = std::getenv("LACUNA_TEST_SEED");
+  if (asked && asked == std::string_view("fresh")) {
+    std::random_device device;
+    return uint64_t(device()) << 32 | device();
+  }
+  if (asked) return std::strtoull(asked, nullptr, 10);
+  static const testing::TestInfo* last = nullptr;
+  static uint64_t drawn = 0;  // a test that draws twice gets two seeds
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  if (test != last) drawn = 0;
+  last = test;
+  const std::string name = test ? std::string(test->test_suite_name()) + test->name() : "";
+  return std::hash<std::string>()(name) + drawn++;
 }
 
 class TemporaryDirectory {

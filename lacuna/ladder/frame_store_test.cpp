@@ -19,7 +19,7 @@ const std::vector<Form> kStoreForms = {Form::u8, Form::bf16, Form::f32, Form::ch
 
 struct StoredToy {
   TemporaryDirectory folder;
-  uint64_t seed = fresh_seed();
+  uint64_t seed = test_seed();
   Recording recording = write_toy_recording(folder / "rec", seed);
 
   fs::path store(Form form) const { return folder / ("store-" + std::string(name(form))); }

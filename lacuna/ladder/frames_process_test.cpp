@@ -89,7 +89,7 @@ uint64_t load_windows(const Recording& recording, const FramesOptions& options, 
 
 TEST(FramesProcesses, FourHoldOneCopyAndLittleElse) {
   const TemporaryDirectory folder;
-  const Recording movie = write_movie(folder / "rec", 40'000, fresh_seed());  // 104 MB
+  const Recording movie = write_movie(folder / "rec", 40'000, test_seed());  // 104 MB
   const uint64_t bytes = 40'000 * kMoviePixels;
   Signal ready, end;
   std::vector<std::unique_ptr<Child>> processes;
@@ -123,7 +123,7 @@ TEST(FramesProcesses, FourHoldOneCopyAndLittleElse) {
 
 TEST(FramesProcesses, OneKilledWhileLoadingLeavesTheOthersWhole) {
   const TemporaryDirectory folder;
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Recording movie = write_movie(folder / "rec", 60'000, seed);  // three pieces
   std::vector<std::unique_ptr<Child>> processes;
@@ -146,7 +146,7 @@ TEST(FramesProcesses, OneKilledWhileLoadingLeavesTheOthersWhole) {
 
 TEST(FramesProcesses, TwentyStartsAndKillsLeaveNothing) {
   const TemporaryDirectory folder;
-  const Recording movie = write_movie(folder / "rec", 2000, fresh_seed());
+  const Recording movie = write_movie(folder / "rec", 2000, test_seed());
   const auto count_files = [](const fs::path& path) {
     uint64_t count = 0;
     for ([[maybe_unused]] const auto& entry : fs::recursive_directory_iterator(path)) ++count;
@@ -205,7 +205,7 @@ TEST(FramesCold, AWindowIsOneRequestOfItsBytes) {
   const TemporaryDirectory folder;
   if (!is_on_a_disk(folder.path())) GTEST_SKIP() << "the temporary folder is in memory";
   const uint64_t frames = 20'000;
-  const Recording movie = write_movie(folder / "rec", frames, fresh_seed());
+  const Recording movie = write_movie(folder / "rec", frames, test_seed());
   for (const Form form : {Form::bf16, Form::f32, Form::chunks})
     prepare_frames(movie, {.form = form}, folder / std::string(name(form)), {});
   for (const std::string rung :
@@ -247,7 +247,7 @@ TEST(FramesCold, AWindowIsOneRequestOfItsBytes) {
 TEST(FramesCold, AStartReadsLittleWhateverTheSize) {
   const TemporaryDirectory folder;
   if (!is_on_a_disk(folder.path())) GTEST_SKIP() << "the temporary folder is in memory";
-  const Recording written = write_movie(folder / "rec", 40'000, fresh_seed());
+  const Recording written = write_movie(folder / "rec", 40'000, test_seed());
   drop_cache(folder.path());
   const ReadCounters before;
   const Recording movie = Recording::open(folder / "rec");
@@ -261,7 +261,7 @@ TEST(FramesLimits, FourTimesTheLimitIsReadWithinIt) {
   if (kHasShadow) GTEST_SKIP() << "AddressSanitizer's own memory counts";
   const TemporaryDirectory folder;
   const uint64_t limit = 48 << 20, frames = 4 * limit / kMoviePixels;
-  const Recording movie = write_movie(folder / "rec", frames, fresh_seed());
+  const Recording movie = write_movie(folder / "rec", frames, test_seed());
   prepare_frames(movie, {.form = Form::chunks}, folder / "chunks", {});
   for (const std::string rung : {"disk:u8@worker", "disk:chunks@device"}) {
     SCOPED_TRACE(rung);
@@ -284,7 +284,7 @@ TEST(FramesLimits, FourTimesTheLimitIsReadWithinIt) {
 TEST(FramesLimits, TheGuardSeesTheLimitOfTheProcess) {
   if (kHasShadow) GTEST_SKIP() << "AddressSanitizer's own memory counts";
   const TemporaryDirectory folder;
-  const Recording movie = write_movie(folder / "rec", 8000, fresh_seed());  // 83 MB as f32
+  const Recording movie = write_movie(folder / "rec", 8000, test_seed());  // 83 MB as f32
   Child process([&] {
     uint64_t data = 0;
     std::ifstream status("/proc/self/status");

@@ -35,7 +35,7 @@ std::vector<std::byte> expected_frame(DType dtype, uint64_t session, uint64_t se
 // Recordings differ by their seed, so that tests share no memory.
 struct Toy {
   TemporaryDirectory folder;
-  uint64_t seed = fresh_seed();
+  uint64_t seed = test_seed();
   Recording recording = write_toy_recording(folder / "rec", seed);
 };
 

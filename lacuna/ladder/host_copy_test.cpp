@@ -38,7 +38,7 @@ bool is_right(std::span<const std::byte> bytes) {
 }
 
 TEST(HostCopy, TheSecondFindsWhatTheFirstLoaded) {
-  const HostCopyPlan plan = plan_of(fresh_seed(), 3);
+  const HostCopyPlan plan = plan_of(test_seed(), 3);
   EXPECT_FALSE(HostCopy::is_held(plan));
   const auto first = HostCopy::share(plan, fill_piece);
   EXPECT_TRUE(HostCopy::is_held(plan));
@@ -51,13 +51,13 @@ TEST(HostCopy, TheSecondFindsWhatTheFirstLoaded) {
 }
 
 TEST(HostCopy, IsGoneWithItsLastHolder) {
-  const HostCopyPlan plan = plan_of(fresh_seed(), 1);
+  const HostCopyPlan plan = plan_of(test_seed(), 1);
   HostCopy::share(plan, fill_piece);
   EXPECT_FALSE(HostCopy::is_held(plan));
 }
 
 TEST(HostCopy, UnrelatedProcessesShareIt) {
-  const HostCopyPlan plan = plan_of(fresh_seed(), 4);
+  const HostCopyPlan plan = plan_of(test_seed(), 4);
   Signal ready, end;
   Child first([&] {
     const auto copy = HostCopy::share(plan, fill_piece);
@@ -81,7 +81,7 @@ TEST(HostCopy, UnrelatedProcessesShareIt) {
 }
 
 TEST(HostCopy, AKillWhileLoadingIsTakenOver) {
-  const HostCopyPlan plan = plan_of(fresh_seed(), 5);
+  const HostCopyPlan plan = plan_of(test_seed(), 5);
   Signal reached, forever;
   Child first([&] {
     HostCopy::share(plan, [&](uint64_t piece, std::span<std::byte> out) {
@@ -105,7 +105,7 @@ TEST(HostCopy, AKillWhileLoadingIsTakenOver) {
 }
 
 TEST(HostCopy, WhatFillThrowsPassesAndTheNextTriesAgain) {
-  const HostCopyPlan plan = plan_of(fresh_seed(), 3);
+  const HostCopyPlan plan = plan_of(test_seed(), 3);
   const auto fails = [](uint64_t piece, std::span<std::byte> out) {
     if (piece == 1) throw Error("row {} differs", 17);
     fill_piece(piece, out);
@@ -117,7 +117,7 @@ TEST(HostCopy, WhatFillThrowsPassesAndTheNextTriesAgain) {
 // One physical copy: what the machine has free falls once, whatever the number of processes.
 TEST(HostCopy, FourProcessesTakeTheMemoryOnce) {
   const uint64_t pieces = 96;
-  const HostCopyPlan plan = plan_of(fresh_seed(), pieces);
+  const HostCopyPlan plan = plan_of(test_seed(), pieces);
   Signal ready, end;
   std::vector<std::unique_ptr<Child>> children;
   for (int i = 0; i < 4; ++i)

@@ -196,7 +196,7 @@ TEST(Loader, AnExceptionAheadDoesNotDisturb) {
 }
 
 TEST(Loader, StopsCleanlyAtAnyMoment) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
@@ -255,7 +255,7 @@ TEST(Loader, StopEndsLoadingWithoutThreadsToo) {
 }
 
 TEST(LoaderState, ResumesAnywhereAndTwice) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 60; ++i) {

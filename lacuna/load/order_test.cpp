@@ -51,7 +51,7 @@ double excess(std::span<const uint64_t> counts) {
 constexpr double kTooMuch = 6.5;  // once in 10^10 runs by chance
 
 TEST(Permutation, IsABijection) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (uint64_t n = 1; n < 300; ++n) EXPECT_TRUE(is_permutation_of_all(epoch_of(n, seed, n))) << n;
   for (const uint64_t n : {1023, 1024, 1025, 4099, 65535, 65536, 65537, 332313, 524288}) {
@@ -62,7 +62,7 @@ TEST(Permutation, IsABijection) {
 // Past 2^32 a bijection cannot be checked by listing it: no two of many places may meet.
 TEST(Permutation, ReachesBeyondFourBillion) {
   const uint64_t n = (uint64_t(1) << 40) + 12345;
-  const Permutation permutation(n, fresh_seed(), 0);
+  const Permutation permutation(n, test_seed(), 0);
   Numbers samples;
   for (uint64_t place = 0; place < 100000; ++place) {
     samples.push_back(permutation(n - 1 - place * 7919));
@@ -85,7 +85,7 @@ TEST(Permutation, IsTheSameEverywhere) {
 }
 
 TEST(Permutation, AllOrdersOfAFewSamplesAreEquallyFrequent) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const uint64_t n : {2, 3, 4, 5, 6}) {
     Numbers all(n);
@@ -101,7 +101,7 @@ TEST(Permutation, AllOrdersOfAFewSamplesAreEquallyFrequent) {
 }
 
 TEST(Permutation, EverySampleLandsEverywhereEquallyOften) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const uint64_t n : {5, 7, 16, 33, 64, 100, 1100}) {
     std::vector<Numbers> counts(n, Numbers(n));  // [place][sample]
@@ -117,7 +117,7 @@ TEST(Permutation, EverySampleLandsEverywhereEquallyOften) {
 
 // Two places together: which two samples meet in a batch must be as good as free.
 TEST(Permutation, PairsOfPlacesMeetAllPairsOfSamples) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   constexpr uint64_t n = 20;
   for (const auto& [a, b] : {std::pair<uint64_t, uint64_t>{0, 1}, {0, 16}, {5, 13}, {18, 19}}) {
@@ -132,7 +132,7 @@ TEST(Permutation, PairsOfPlacesMeetAllPairsOfSamples) {
 }
 
 TEST(Permutation, NeighboursDoNotStayNeighbours) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   constexpr uint64_t n = 10007, epochs = 200;
   double neighbours = 0, unmoved = 0, kept_from_last = 0, kept_from_other_seed = 0;
@@ -158,7 +158,7 @@ TEST(Permutation, NeighboursDoNotStayNeighbours) {
 }
 
 TEST(Order, IsAPureFunction) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const OrderSettings settings = {.global_batch = 28, .seed = seed};
   const Order order(1000, settings);
@@ -194,7 +194,7 @@ Case random_case(Random& random) {
 }
 
 TEST(Order, RanksPartitionAnEpochExactly) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
@@ -221,7 +221,7 @@ TEST(Order, RanksPartitionAnEpochExactly) {
 }
 
 TEST(Order, DroppedRemainderLeavesOnlyFullBatches) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int i = 0; i < 300; ++i) {
@@ -248,7 +248,7 @@ TEST(Order, DroppedRemainderLeavesOnlyFullBatches) {
 }
 
 TEST(Order, NumberOfRanksDoesNotChangeIt) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   constexpr uint64_t samples = 1003, global_batch = 60;
   const Order alone(samples, {.global_batch = global_batch, .seed = seed});

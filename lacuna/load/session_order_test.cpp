@@ -47,7 +47,7 @@ void expect_fair(const WindowNumbers& windows, const std::vector<uint64_t>& firs
 }
 
 TEST(SessionOrder, EveryPrefixHoldsEveryShareToWithinOne) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 12; ++round) {
@@ -75,7 +75,7 @@ TEST(SessionOrder, EveryPrefixHoldsEveryShareToWithinOne) {
 
 TEST(SessionOrder, AnEpochInProportionVisitsEachWindowOnce) {
   const auto first = firsts({700, 0, 33, 1, 2500});
-  const SessionOrder order(first, {.global_batch = 64, .seed = fresh_seed()});
+  const SessionOrder order(first, {.global_batch = 64, .seed = test_seed()});
   WindowNumbers last;
   for (uint64_t epoch = 0; epoch < 3; ++epoch) {
     WindowNumbers all, batch;
@@ -173,7 +173,7 @@ TEST(SessionOrder, AColumnDrawsInProportion) {
   const auto column = std::make_shared<std::vector<float>>(1500);
   for (size_t i = 0; i < 1500; ++i) (*column)[i] = float(i % 4);  // a quarter has none
   const SessionOrder order(
-      first, {.global_batch = 100, .seed = fresh_seed(), .steps = 600, .column = column});
+      first, {.global_batch = 100, .seed = test_seed(), .steps = 600, .column = column});
   const WindowNumbers windows = drawn(order, 1);
   std::vector<double> by_weight(4);
   for (const uint64_t window : windows) by_weight[window % 4] += 1;
@@ -289,7 +289,7 @@ TEST(SessionOrder, RanksThatAreKilledTwiceLoadTheSameWindows) {
   const auto first = firsts({330, 41, 629});
   for (const bool one_session : {false, true}) {
     SessionOrderSettings settings = {.global_batch = 24,
-                                     .seed = fresh_seed(),
+                                     .seed = test_seed(),
                                      .mix = SessionMix::weighted,
                                      .weights = {1, 2, 5},
                                      .one_session = one_session,

@@ -24,7 +24,7 @@ uint64_t brute_force_record(const HeteroGraph& graph, double bytes_per_element) 
 }
 
 TEST(MaskSizes, RecordsAsCountedByHand) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const HeteroGraph graph = small_graph(seed);
   const Samples samples = small_samples(seed, 100);
@@ -44,7 +44,7 @@ TEST(MaskSizes, RecordsAsCountedByHand) {
 
 // Every position takes one byte here (the graph is small), and every mask one for its count.
 TEST(MaskSizes, PositionsAsCountedByHand) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const HeteroGraph graph = small_graph(seed);
   const Samples samples = small_samples(seed, 60);

@@ -31,7 +31,7 @@ struct StoreScreens {
     return write(name, graph, take_samples(all, first_samples(samples)));
   }
 
-  uint64_t seed = fresh_seed();
+  uint64_t seed = test_seed();
   TemporaryDirectory directory;
   HeteroGraph graph;
   Samples all;

@@ -18,7 +18,7 @@ namespace {
 
 // The rung `device`: masks made where the model computes, here the CPU.
 TEST(GeneGraph, MasksMadeInPlaceAreThoseOfTheEdges) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const HeteroGraph graph = generate_graph(GraphSize::small, seed);

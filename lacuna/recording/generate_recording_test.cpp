@@ -39,7 +39,7 @@ TEST(GenerateRecording, IsAPureFunctionOfItsOptions) {
 }
 
 TEST(GenerateRecording, HasTrialsRepeatsBlinksAndUnits) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = generate_recording(

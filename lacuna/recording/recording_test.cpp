@@ -12,7 +12,7 @@ namespace lacuna {
 namespace {
 
 TEST(Recording, OpensWithWhatWasWritten) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed);
@@ -35,7 +35,7 @@ TEST(Recording, OpensWithWhatWasWritten) {
 }
 
 TEST(Recording, SessionsAreAddedLaterAndNotTwice) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording before = write_toy_recording(folder / "r", seed, {.sessions = 2});
@@ -158,7 +158,7 @@ TEST(Recording, ATruncatedFieldIsRefused) {
 }
 
 TEST(CheckedRows, EveryChangedByteOfASmallFieldIsSeen) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const TemporaryDirectory folder;

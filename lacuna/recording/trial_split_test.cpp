@@ -44,7 +44,7 @@ struct PartsSeen {
 };
 
 TEST(TrialSplit, KeepsTrialsAndStimuliWhole) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed, {.frames = 2000});
@@ -77,7 +77,7 @@ TEST(TrialSplit, NoPartIsEmptyWhereGroupsReachAcrossSessions) {
 }
 
 TEST(TrialSplit, EachSessionHasItsShareOfEveryPart) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = generate_recording(
@@ -96,7 +96,7 @@ TEST(TrialSplit, EachSessionHasItsShareOfEveryPart) {
 }
 
 TEST(TrialSplit, RepeatedStimuliGoWhereTheyAreWanted) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = generate_recording(
@@ -117,7 +117,7 @@ TEST(TrialSplit, RepeatedStimuliGoWhereTheyAreWanted) {
 }
 
 TEST(TrialSplit, IsSavedAndWindowsOfItsPartsShareTheBytes) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed, {.frames = 1500});

@@ -61,7 +61,7 @@ WindowSettings toy_settings(uint64_t lags, uint64_t targets) {
 }
 
 TEST(Windows, AreThoseOfABruteForceSearch) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed);
@@ -88,7 +88,7 @@ TEST(Windows, AreThoseOfABruteForceSearch) {
 }
 
 TEST(WindowFields, ServeTheRowsOfTheirWindows) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed);
@@ -140,7 +140,7 @@ TEST(WindowFields, ServeTheRowsOfTheirWindows) {
 }
 
 TEST(WindowFields, DownSampledCountsAreSummedAndBehaviourIsAveraged) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", seed, {.sessions = 1});

@@ -58,7 +58,7 @@ TEST(LineChart, DrawsOnePointAndNothingAtAll) {
 }
 
 TEST(Thinned, KeepsTheExtremesOfEveryStretchAndTheEnds) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   Series series = {.name = "noise", .x = {}, .y = {}, .colour = 2};

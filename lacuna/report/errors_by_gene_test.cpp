@@ -52,7 +52,7 @@ std::map<std::string, std::pair<uint64_t, double>> by_loops(const Screen& screen
 }
 
 TEST(ErrorsByGene, AgreesWithPlainLoops) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const TemporaryDirectory folder;

@@ -44,7 +44,7 @@ TEST(ScopeTimeline, TimeBelongsToTheInnermostScope) {
 }
 
 TEST(ScopeTimeline, OwnersAddUpToTheWhole) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
   Clock clock;

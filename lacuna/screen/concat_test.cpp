@@ -29,7 +29,7 @@ class ConcatTest : public ::testing::Test {
     return words;
   }
 
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
 };

@@ -98,7 +98,7 @@ Expression random_expression(Random& random, int depth) {
 }
 
 TEST(GeneRule, SetsMeanTheSameAsTheRule) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (int round = 0; round < 200; ++round) {

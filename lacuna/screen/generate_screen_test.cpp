@@ -62,7 +62,7 @@ std::map<std::string, std::string> files_below(const fs::path& directory) {
 }
 
 TEST(GenerateScreen, SamplesRemoveAQueryPairAndOneMoreGene) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const auto made = generate_screen({.size = GraphSize::small, .samples = 20'000, .seed = seed});
   const Samples& samples = made.samples;
@@ -92,7 +92,7 @@ TEST(GenerateScreen, SamplesRemoveAQueryPairAndOneMoreGene) {
 }
 
 TEST(GenerateScreen, LabelsHaveTheStatedMomentsAndParts) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const auto made = generate_screen({.size = GraphSize::small,
                                      .samples = 30'000,
@@ -140,7 +140,7 @@ uint32_t count_by_looking(const EdgeType& edges, uint32_t genes,
 // The graph part falls by the same amount for each such gene; the other parts follow from the
 // removed genes and the pair alone.
 TEST(GenerateScreen, PartsFollowFromTheSample) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const std::string type : {"physical", "regulatory", "coexpression"}) {
     for (const uint32_t removed_genes : {3u, 5u}) {
@@ -176,7 +176,7 @@ TEST(GenerateScreen, PartsFollowFromTheSample) {
 // Gene parts are sums of one effect per gene: samples that share a pair differ by the third gene's
 // effect alone, and that difference is the same for every pair.
 TEST(GenerateScreen, GenePartIsASumOfEffects) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const auto made =
       generate_screen({.size = GraphSize::tiny, .samples = 400, .seed = seed, .query_pairs = 20});
@@ -198,7 +198,7 @@ TEST(GenerateScreen, GenePartIsASumOfEffects) {
 }
 
 TEST(GenerateScreen, SameOptionsSameSamplesWhateverTheThreads) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   GenerateOptions options = {.size = GraphSize::small, .samples = 30'000, .seed = seed};
   const auto made = generate_screen(options);
@@ -214,7 +214,7 @@ TEST(GenerateScreen, SameOptionsSameSamplesWhateverTheThreads) {
 }
 
 TEST(GenerateScreen, SameOptionsSameFiles) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory directory;
   const auto write = [&](const std::string& name, const GenerateOptions& options) {
@@ -237,7 +237,7 @@ TEST(GenerateScreen, SameOptionsSameFiles) {
 }
 
 TEST(GenerateScreen, AtYeastSizeTheInteractionIsThereInAUsefulShareOfSamples) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const auto made = generate_screen({.size = GraphSize::yeast, .samples = 20'000, .seed = seed});
   EXPECT_EQ(column(made.samples, "query_pair").categories.size(), 420u);

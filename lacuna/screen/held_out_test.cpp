@@ -65,7 +65,7 @@ class HeldOutTest : public ::testing::Test {
     return {genes.begin(), genes.end()};
   }
 
-  const uint64_t seed_ = fresh_seed();
+  const uint64_t seed_ = test_seed();
   TemporaryDirectory directory_;
   Samples samples_;
 };

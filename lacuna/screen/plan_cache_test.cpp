@@ -41,7 +41,7 @@ class PlanCache : public ::testing::Test {
     return found;
   }
 
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
 };

@@ -39,7 +39,7 @@ class ScreenTest : public ::testing::Test {
     });
   }
 
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   fs::path path_ = directory_ / "screen";

@@ -74,7 +74,7 @@ class SplitTest : public ::testing::Test {
     return uint64_t(std::count(parts.begin(), parts.end(), uint8_t(part)));
   }
 
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   int screens_ = 0;

@@ -43,7 +43,7 @@ class SubsetTest : public ::testing::Test {
   }
 
   static constexpr uint64_t kCount = 600;
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
   Screen screen_;

@@ -14,7 +14,7 @@ namespace {
 
 class SummaryTest : public ::testing::Test {
  protected:
-  uint64_t seed_ = fresh_seed();
+  uint64_t seed_ = test_seed();
   ::testing::ScopedTrace trace_{__FILE__, __LINE__, seed_};
   TemporaryDirectory directory_;
 };

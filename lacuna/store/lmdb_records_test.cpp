@@ -92,7 +92,7 @@ struct Database {
     return error_of([&] { read(folder.path()); });
   }
 
-  uint64_t seed = fresh_seed();
+  uint64_t seed = test_seed();
   Random random{seed};
   TemporaryDirectory folder;
   fs::path data = folder / "data.mdb";

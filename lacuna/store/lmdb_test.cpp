@@ -19,7 +19,7 @@ namespace {
 class Lmdb : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("lacuna_lmdb_test_" + hex(fresh_seed()));
+    folder_ = fs::temp_directory_path() / ("lacuna_lmdb_test_" + hex(test_seed()));
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -49,7 +49,7 @@ std::string text_of(std::span<const std::byte> bytes) {
 }
 
 TEST_F(Lmdb, EntriesComeBackInOrder) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   std::map<std::string, std::string> entries;
@@ -102,7 +102,7 @@ std::string key_of(uint32_t number) {
 // Small and large values, in several transactions and by several writers; far more than the first
 // map holds.
 TEST_F(Lmdb, WhatIsCommittedIsThere) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   std::vector<std::string> values;

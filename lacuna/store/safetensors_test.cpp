@@ -47,7 +47,7 @@ TEST(Safetensors, WhatIsWrittenIsRead) {
 }
 
 TEST(Safetensors, DamagedFilesAreRefusedAndNeverCrash) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const fs::path path = scratch("damaged");

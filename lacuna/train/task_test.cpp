@@ -70,7 +70,7 @@ TEST_F(NumberTraining, LearnsTheLineAndWritesARun) {
 }
 
 TEST_F(NumberTraining, StoppedAnywhereItEndsInTheSameBits) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   uint64_t looks = 0;

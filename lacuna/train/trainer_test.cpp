@@ -110,7 +110,7 @@ class StoppedTraining : public ::testing::TestWithParam<int> {
     whole_ = read(folder_ / "whole");
   }
 
-  const uint64_t seed_ = fresh_seed();
+  const uint64_t seed_ = test_seed();
   Random random_{seed_};
   TemporaryDirectory folder_;
   Config config_ = stoppable(folder_, GetParam());

@@ -1,4 +1,4 @@
-"""Small random cases. Every test draws a fresh seed, printed where it fails; LACUNA_SEED=n repeats it."""
+"""Small random cases. A failure prints its seed; LACUNA_TEST_SEED=n repeats it, LACUNA_TEST_SEED=fresh draws new ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import os
 import random
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,11 @@ import lacuna  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
-def seed():
-    value = int(os.environ.get("LACUNA_SEED") or random.SystemRandom().randrange(2**31))
-    print(f"LACUNA_SEED={value}")  # pytest shows it with a failure
+def seed(request):
+    asked = os.environ.get("LACUNA_TEST_SEED", "")
+    fresh = random.SystemRandom().randrange(2**31)
+    value = fresh if asked == "fresh" else int(asked or zlib.crc32(request.node.name.encode()))
+    print(f"LACUNA_TEST_SEED={value}")  # pytest shows it with a failure
     torch.manual_seed(value)
     return value
 

@@ -61,7 +61,7 @@ TEST(MappedFile, WhatIsNoFileIsNamed) {
 }
 
 TEST(FileWriter, PiecesOfAnySizeArriveInOrder) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const TemporaryDirectory directory;
@@ -172,7 +172,7 @@ TEST(WriteTextAtomically, ManyAtOnceLeaveTheTextOfOne) {
 }
 
 TEST(HashFile, IsTheHashOfItsBytes) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const TemporaryDirectory directory;

@@ -160,7 +160,7 @@ void expect_close_elements(Problem<Real>& p, const std::vector<Real>& got,
 
 template <class Real>
 void expect_right(const Case& c) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(describe(c, seed));
   Problem<Real> p(c, seed);
   const std::vector<double> want = aggregate_reference(p.reference());
@@ -367,7 +367,7 @@ void expect_same_bits(uint32_t capacity, bool values) {
                          .eps = true,
                          .batch = 40,
                          .width = 64},
-                        fresh_seed());
+                        test_seed());
   const auto out = forward(p);
   const auto grad = backward(p);
   for (int i = 0; i < 5; ++i) {
@@ -382,7 +382,7 @@ void expect_same_bits(uint32_t capacity, bool values) {
 template <class Real>
 void expect_right_unaligned(bool values) {
   const Case c = {.shape = kSmall, .capacity = 6000, .values = values, .batch = 3, .width = 16};
-  Problem<Real> p(c, fresh_seed());
+  Problem<Real> p(c, test_seed());
   std::vector<Real> moved(1, Real(0.f));
   moved.insert(moved.end(), p.x.begin(), p.x.end());
   const DeviceArray<Real> x(moved), out(p.x.size() * size_t(p.out_types()) + 1);
@@ -415,7 +415,7 @@ TEST(AggregateCuda, SameBitsInEveryRun) {
 // An infinity or a NaN is where the reference has one, and nowhere else.
 template <class Real>
 void expect_non_finite_in_place(uint32_t capacity, bool values) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed) + ", capacity " + std::to_string(capacity) +
                ", values " + std::to_string(values));
   Problem<Real> p({.shape = {.nodes = 200, .edges = {600, 400}},

@@ -96,7 +96,7 @@ using Reals = ::testing::Types<float, BFloat16, double>;
 TYPED_TEST_SUITE(AggregateMaskedTyped, Reals);
 
 TYPED_TEST(AggregateMaskedTyped, SameBitsAsFromIndices) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn})
     for (const bool sum_types : {false, true})
@@ -119,7 +119,7 @@ TYPED_TEST(AggregateMaskedTyped, SameBitsAsFromIndices) {
 }
 
 TEST(AggregateMasked, OneFlippedByteChangesOneRow) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean}) {
     const MaskedSetting<float> s(seed, 3, 8, {.reduce = reduce}, false, true);
@@ -145,7 +145,7 @@ TEST(AggregateMasked, OneFlippedByteChangesOneRow) {
 }
 
 TEST(AggregateMasked, AnEdgeThatIsOffHidesNonFiniteNumbers) {
-  MaskedSetting<float> s(fresh_seed(), 2, 3, {}, true, false);
+  MaskedSetting<float> s(test_seed(), 2, 3, {}, true, false);
   s.removed = {};
   s.removed.add(std::vector<int32_t>{7});
   s.removed.add(std::vector<int32_t>{7});
@@ -158,7 +158,7 @@ TEST(AggregateMasked, AnEdgeThatIsOffHidesNonFiniteNumbers) {
 
 // The records of masks.h, as a loader would hand them over.
 TEST(AggregateMasked, ReadsTheRecordsOfABatch) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const HeteroGraph hetero = generate_graph(GraphSize::tiny, seed);
   const RemovalRules rules(hetero);

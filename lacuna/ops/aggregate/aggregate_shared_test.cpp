@@ -137,7 +137,7 @@ using Reals = ::testing::Types<float, BFloat16, double>;
 TYPED_TEST_SUITE(AggregateSharedTyped, Reals);
 
 TYPED_TEST(AggregateSharedTyped, MatchesTheReferenceOnRepeatedX) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean})
     for (const bool sum_types : {false, true})
@@ -156,7 +156,7 @@ TYPED_TEST(AggregateSharedTyped, MatchesTheReferenceOnRepeatedX) {
 }
 
 TYPED_TEST(AggregateSharedTyped, OddShapes) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const int64_t batch : {1, 2, 29})
     for (const int64_t width : {1, 3, 8, 64, 72})
@@ -174,7 +174,7 @@ TYPED_TEST(AggregateSharedTyped, OddShapes) {
 }
 
 TEST(AggregateShared, WideIndicesAndHubs) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Shape shape;
   shape.graph = {.nodes = 65537, .edges = {150000}, .hub = 3000};
@@ -187,7 +187,7 @@ TEST(AggregateShared, WideIndicesAndHubs) {
 TEST(AggregateShared, EverythingRemoved) {
   Shape shape;
   shape.batch = 1;
-  Setting<float> s(fresh_seed(), shape);
+  Setting<float> s(test_seed(), shape);
   std::vector<int32_t> all(s.graph.nodes);
   std::iota(all.begin(), all.end(), 0);
   s.removed = {};
@@ -198,7 +198,7 @@ TEST(AggregateShared, EverythingRemoved) {
 
 // A removed node's number leaves no trace, not even where it is infinite or dwarfs all others.
 TEST(AggregateShared, RemovedNodeHasNoInfluence) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean})
     for (const float poison :
@@ -219,7 +219,7 @@ TEST(AggregateShared, RemovedNodeHasNoInfluence) {
 }
 
 TEST(AggregateShared, NonFiniteGradientsReachExactlyTheNodesThatTheyComeFrom) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Shape shape;
   shape.graph = {.nodes = 60, .edges = {200}};
@@ -234,7 +234,7 @@ TEST(AggregateShared, NonFiniteGradientsReachExactlyTheNodesThatTheyComeFrom) {
 }
 
 TEST(AggregateShared, SameBitsForEveryNumberOfThreads) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Shape shape;
   shape.values = shape.eps = true;

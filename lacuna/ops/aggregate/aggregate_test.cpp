@@ -147,7 +147,7 @@ using Reals = ::testing::Types<float, BFloat16, double>;
 TYPED_TEST_SUITE(AggregateTyped, Reals);
 
 TYPED_TEST(AggregateTyped, MatchesTheReference) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   CaseShape shape = {.graph = {.nodes = 120, .edges = {900, 0, 60}, .self_loops = true, .hub = 80}};
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
@@ -167,7 +167,7 @@ TYPED_TEST(AggregateTyped, MatchesTheReference) {
 }
 
 TYPED_TEST(AggregateTyped, OddShapes) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
     for (const int64_t batch : {1, 2, 29})
@@ -184,7 +184,7 @@ TYPED_TEST(AggregateTyped, OddShapes) {
 }
 
 TYPED_TEST(AggregateTyped, SmallestGraphs) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const std::vector<uint64_t>& edges : {std::vector<uint64_t>{}, {0}, {0, 0}, {1}, {3, 0, 2}})
     for (const uint32_t nodes : {1u, 2u})
@@ -202,7 +202,7 @@ TYPED_TEST(AggregateTyped, SmallestGraphs) {
 }
 
 TYPED_TEST(AggregateTyped, EverythingRemoved) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max}) {
     auto c = make_case<TypeParam>(
@@ -220,7 +220,7 @@ TYPED_TEST(AggregateTyped, EverythingRemoved) {
 }
 
 TYPED_TEST(AggregateTyped, WideIndices) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
     expect_matches_reference(
@@ -234,7 +234,7 @@ TYPED_TEST(AggregateTyped, WideIndices) {
 }
 
 TEST(Aggregate, EveryVectorWidthMatchesTheReference) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
@@ -255,7 +255,7 @@ TEST(Aggregate, EveryVectorWidthMatchesTheReference) {
 }
 
 TEST(Aggregate, SameBitsForEveryNumberOfThreads) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
     for (const int64_t width : {3, 64}) {  // one block for several threads, several blocks
@@ -281,7 +281,7 @@ TEST(Aggregate, SameBitsForEveryNumberOfThreads) {
 
 // The plain product, by a loop of its own.
 TEST(Aggregate, RemovingNothingIsThePlainProduct) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const auto c = make_case<double>(
       seed, {.graph = {.nodes = 50, .edges = {400}}, .batch = 2, .width = 3, .removed = 0});
@@ -306,7 +306,7 @@ std::vector<float> permute_samples(const std::vector<float>& array, int64_t batc
 }
 
 TEST(Aggregate, PermutingSamplesPermutesOutputs) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const std::vector<int64_t> order = {2, 0, 4, 1, 3};
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max}) {
@@ -330,7 +330,7 @@ TEST(Aggregate, PermutingSamplesPermutesOutputs) {
 }
 
 TEST(Aggregate, RemovingTwiceIsRemovingOnce) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max}) {
     auto c = make_case<float>(
@@ -356,7 +356,7 @@ TEST(Aggregate, SpareCapacityIsNotRead) {
 }
 
 TEST(Aggregate, RelabellingNodesCommutes) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max}) {
     const auto c = make_case<float>(seed, {.graph = {.nodes = 33, .edges = {300}},
@@ -386,7 +386,7 @@ TEST(Aggregate, RelabellingNodesCommutes) {
 }
 
 TEST(Aggregate, RemovedNodeHasNoInfluence) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max}) {
     auto c = make_case<float>(seed, {.graph = {.nodes = 200, .edges = {3000}, .self_loops = true},
@@ -438,7 +438,7 @@ TEST(Aggregate, RemovedNodeKeepsItsSelfTerm) {
 }
 
 TEST(Aggregate, NonFiniteNumbersReachExactlyTheRowsThatSumThem) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const Reduce reduce : {Reduce::sum, Reduce::mean, Reduce::gcn, Reduce::max})
     for (const float poison :
@@ -490,7 +490,7 @@ TEST(Aggregate, EmptyBatch) {
 
 // The path for graphs that fit no cache, beside a plain loop; the reference would take minutes.
 TEST(Aggregate, OneMillionNodesTwentyMillionEdges) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   constexpr uint32_t kNodes = 1000000;
   constexpr size_t kEdges = 20000000;

@@ -117,7 +117,7 @@ using Reals = ::testing::Types<float, BFloat16, double>;
 TYPED_TEST_SUITE(BipartiteTyped, Reals);
 
 TYPED_TEST(BipartiteTyped, EveryStepAndItsTransposeMatchThePlainProduct) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Metabolism m = random_metabolism(seed);
   const BipartiteGraph graph = m.graph();
@@ -178,7 +178,7 @@ TEST(Bipartite, HandCheckedExample) {
 
 // What lies in the rows of what is gone, NaN included, has no influence, and gets no gradient.
 TEST(Bipartite, RemovedRowsHaveNoInfluence) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Metabolism m = random_metabolism(seed);
   const BipartiteGraph graph = m.graph();

@@ -29,7 +29,7 @@ void expect_cast(uint64_t seed, int64_t count, float scale, float shift) {
 }
 
 TEST(Cast, EveryByteOnEveryProcessor) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -83,7 +83,7 @@ void expect_near(const char* what, const std::vector<Real>& got, const std::vect
 
 template <class Real>
 void expect_same_as_cpu() {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const ConeCase& c :
        {ConeCase{}, ConeCase{.batch = 1, .width = 3, .removed = 1},

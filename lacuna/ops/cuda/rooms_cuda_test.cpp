@@ -58,7 +58,7 @@ struct Masks {
 
 TEST(MasksCuda, SameBytesAsOnTheHost) {
   LACUNA_NEEDS_GPU();
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   for (const GraphSize size : {GraphSize::tiny, GraphSize::small}) {
     const Masks m(size, seed);
@@ -112,7 +112,7 @@ TEST(MasksCuda, BadIndexIsSkippedAndReported) {
 
 template <class Real>
 void expect_same_cast(int64_t count, int64_t skip) {
-  Random random(fresh_seed());
+  Random random(test_seed());
   std::vector<uint8_t> bytes(size_t(count + skip));
   for (uint8_t& byte : bytes) byte = uint8_t(random.below(256));
   std::vector<Real> want(static_cast<size_t>(count));
@@ -139,7 +139,7 @@ TEST(CastCuda, SameBitsAsOnTheHost) {
 template <class Real>
 void expect_masked(Reduce reduce, bool sum_types, bool with_values) {
   using P = Parameter<Real>;
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed) + ", reduce " + std::string(name(reduce)));
   const int64_t batch = 5, width = 24;
   const Masks m(GraphSize::small, seed);
@@ -232,7 +232,7 @@ template <class Real>
 void expect_shared(const GraphShape& shape, Reduce reduce, bool sum_types, bool with_values,
                    uint32_t most, int64_t width) {
   using P = Parameter<Real>;
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed) + ", reduce " + std::string(name(reduce)) +
                ", most removed " + std::to_string(most));
   const int64_t batch = 11;
@@ -296,7 +296,7 @@ TEST(AggregateSharedCuda, EqualsTheHost) {
 
 template <class Real>
 void expect_bipartite(BipartiteStep step, uint32_t most) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE("seed " + std::to_string(seed) + ", step " + std::string(name(step)));
   Random random(seed);
   const uint32_t genes = 40, reactions = 55, metabolites = 25;

@@ -239,7 +239,7 @@ void expect_right(Data& data) {
 
 TEST_P(FusedMlpCuda, AgreesWithPlainLoops) {
   LACUNA_NEEDS_GPU();
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const int64_t width : widths())
     for (const Case& c :
@@ -259,7 +259,7 @@ TEST_P(FusedMlpCuda, RepeatedRowsMultiplyTheGradients) {
   constexpr int64_t kRows = 64, kTimes = 2500;
   for (const int64_t width : widths()) {
     SCOPED_TRACE(::testing::Message() << "width " << width);
-    const uint64_t seed = fresh_seed();
+    const uint64_t seed = test_seed();
     const Data once(of_kind({{1, kRows, width}}), seed);
     Data often(of_kind({{1, kRows * kTimes, width}}), seed);
     for (size_t i = 0; i < often.u.size(); ++i) {
@@ -282,7 +282,7 @@ TEST_P(FusedMlpCuda, RepeatedRowsMultiplyTheGradients) {
 TEST_P(FusedMlpCuda, GivesTheSameBitsEveryTime) {
   LACUNA_NEEDS_GPU();
   for (const int64_t width : widths()) {
-    const Data data(of_kind({{9, 5000, width, true}}), fresh_seed());
+    const Data data(of_kind({{9, 5000, width, true}}), test_seed());
     const OnDevice first(data), second(data);
     EXPECT_EQ(first.gradients, second.gradients);
     for (size_t i = 0; i < first.grad_u.size(); ++i)
@@ -293,7 +293,7 @@ TEST_P(FusedMlpCuda, GivesTheSameBitsEveryTime) {
 TEST_P(FusedMlpCuda, KeepsANanInItsRowAndTakesLargeAndTinyValues) {
   LACUNA_NEEDS_GPU();
   for (const int64_t width : widths()) {
-    Data data(of_kind({{2, 70, width}}), fresh_seed());
+    Data data(of_kind({{2, 70, width}}), test_seed());
     const auto row = size_t(width);
     data.u[5 * row + 3] = BFloat16(NAN);
     data.u[6 * row + 3] = BFloat16(INFINITY);

@@ -166,7 +166,7 @@ bool no_fused_pool() { return !fused_pool_fits(int64_t(kH)); }
 TEST(FusedPoolCuda, AgreesWithPlainLoops) {
   LACUNA_NEEDS_GPU();
   if (no_fused_pool()) GTEST_SKIP() << "this GPU has no fused pool";
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   struct Case {
     int64_t nodes, batch;
@@ -192,7 +192,7 @@ TEST(FusedPoolCuda, AgreesWithPlainLoops) {
 TEST(FusedPoolCuda, ARemovedGeneHasNoSayAndANanIsSeen) {
   LACUNA_NEEDS_GPU();
   if (no_fused_pool()) GTEST_SKIP() << "this GPU has no fused pool";
-  PoolData data(100, 2, 0, fresh_seed());
+  PoolData data(100, 2, 0, test_seed());
   for (size_t i = 0; i < kH; ++i) data.x[(7 * 2 + 0) * kH + i] = BFloat16(INFINITY);
   data.keep[7 * 2 + 0] = 0;
   data.x[(8 * 2 + 1) * kH] = BFloat16(NAN);

@@ -50,7 +50,7 @@ struct Fixture {
     return record;
   }
 
-  uint64_t seed = fresh_seed();
+  uint64_t seed = test_seed();
   HeteroGraph graph;
   RemovalRules rules = RemovalRules(graph);
   MaskLayout layout = MaskLayout(rules, MaskForm::u8);
@@ -255,7 +255,7 @@ TEST(MaskForm, RecordsOfAllFormsHoldAndExpandToTheSameMasks) {
 TEST(MaskForm, OddSizesExpand) {
   const std::vector<int64_t> counts = {13, 64, 0, 1, 511};
   const MaskLayout layout(counts, MaskForm::u8);
-  Random random(fresh_seed());
+  Random random(test_seed());
   std::vector<uint8_t> u8(layout.stride(), 0);
   for (const auto& section : layout.sections())
     for (uint64_t i = 0; i < section.count; ++i) u8[section.offset + i] = uint8_t(random.below(2));

@@ -67,7 +67,7 @@ TEST(PlainMasks, FiveGenesByHand) {
 }
 
 TEST(PlainMasks, EqualThoseOfTheLists) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const HeteroGraph graph = generate_graph(GraphSize::small, seed);
   const RemovalRules rules(graph);

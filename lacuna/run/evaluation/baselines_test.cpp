@@ -138,7 +138,7 @@ TEST(Baselines, AreTheFiveInOrder) {
 }
 
 TEST(Baselines, MeanIsThatOfMeasuredTrainingLabels) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   double sum = 0;
@@ -150,7 +150,7 @@ TEST(Baselines, MeanIsThatOfMeasuredTrainingLabels) {
 }
 
 TEST(Baselines, GeneIsTheDenseFitOfStrengthOne) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   const auto gene = fit_baselines(example.samples, kScreenGenes, example.split, 1)[1];
@@ -158,7 +158,7 @@ TEST(Baselines, GeneIsTheDenseFitOfStrengthOne) {
 }
 
 TEST(Baselines, PairAddsTheShrunkenRestOfTheRecurringPair) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   const std::map<Pair, int> counts = pair_counts(example);
@@ -191,7 +191,7 @@ TEST(Baselines, PairAddsTheShrunkenRestOfTheRecurringPair) {
 }
 
 TEST(Baselines, RidgesAreDenseFitsOfTheStrengthThatIsBestOnValidation) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   const auto baselines = fit_baselines(example.samples, kScreenGenes, example.split, 1);
@@ -213,7 +213,7 @@ TEST(Baselines, RidgesAreDenseFitsOfTheStrengthThatIsBestOnValidation) {
 }
 
 TEST(Baselines, WithoutValidationTheDefaultStrengthIsUsedAndSaid) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   LabelledScreen example = random_screen(seed);
   std::vector<uint8_t> parts(example.sets.size(), 0);
@@ -238,7 +238,7 @@ std::vector<double> scaled_weights(const LabelledScreen& example, const Column& 
 }
 
 TEST(Baselines, WeightsOfSamplesAreThoseOfTheDenseFit) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   LabelledScreen example = random_screen(seed);
   // All measured, so that a sample of weight 0 does not count for which pairs recur.
@@ -286,7 +286,7 @@ TEST(Baselines, WeightsOfSamplesAreThoseOfTheDenseFit) {
 }
 
 TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   const uint64_t count = example.sets.size();
@@ -320,7 +320,7 @@ TEST(Baselines, TheUnitOfWeightsMeansNothingAndWeightZeroIsNotFitted) {
 }
 
 TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   LabelledScreen other = example;
@@ -336,7 +336,7 @@ TEST(Baselines, LabelsOutsideTrainingChangeNothingButTheStrength) {
 }
 
 TEST(Baselines, UnseenGenesHaveNoEffectAndTheWildTypeGetsTheIntercept) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   SampleBuilder builder(kScreenGenes, {"label"});
@@ -378,7 +378,7 @@ std::string names_of(const std::vector<Baseline>& baselines) {
 }
 
 TEST(Baselines, TooManyPairsAreLeftOutAndSaid) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const LabelledScreen example = random_screen(seed);
   uint64_t pairs = 0, recurring = 0;

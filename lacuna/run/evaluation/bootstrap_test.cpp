@@ -14,7 +14,7 @@ namespace lacuna {
 namespace {
 
 TEST(Bootstrap, IsThatOfSamplesWrittenOutAndSorted) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 40, 3);
   constexpr int kRounds = 9;
@@ -49,7 +49,7 @@ TEST(Bootstrap, IsThatOfSamplesWrittenOutAndSorted) {
 }
 
 TEST(Bootstrap, NarrowsWithMoreSamplesAndHoldsTheEstimate) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   double last = 2;
   for (size_t n : {100, 1600, 25600}) {
@@ -67,7 +67,7 @@ TEST(Bootstrap, NarrowsWithMoreSamplesAndHoldsTheEstimate) {
 }
 
 TEST(Bootstrap, SameSeedSameNumbersWiderLevelWiderInterval) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 200);
   const auto once = sample_bootstrap(e.predicted, e.measured, 5, 100);
@@ -113,7 +113,7 @@ HeldOutUnits several_each(uint64_t seed, uint64_t samples, uint32_t count) {
 }
 
 TEST(Bootstrap, OverUnitsIsThatOfSamplesWrittenOut) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 60, 3);
   for (const HeldOutUnits& units : {in_groups(60, 12), several_each(seed, 60, 20)}) {
@@ -157,7 +157,7 @@ Example grouped_example(uint64_t seed, uint64_t groups, uint64_t samples) {
 }
 
 TEST(Bootstrap, WhereGroupsWereHeldOutTheirIntervalCoversAndThatOfSamplesDoesNot) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   constexpr uint64_t kGroups = 40, kSamples = 1000;
   constexpr int kTimes = 60, kRounds = 200;
@@ -199,7 +199,7 @@ TEST(Bootstrap, ADrawWithoutASampleIsLeftOutAndOneUnitIsNotEnough) {
 }
 
 TEST(Bootstrap, OnlyUnitsWithAMeasuredSampleAreDrawn) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 40);
   Example more = e;
@@ -223,7 +223,7 @@ TEST(Bootstrap, IsStopped) {
 }
 
 TEST(Difference, IsPairedAndSaysWhatIntervalsThatOverlapCannot) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 500);
   std::vector<float> better = e.predicted, worse = e.predicted;  // by a little, everywhere

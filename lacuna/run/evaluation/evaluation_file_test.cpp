@@ -17,7 +17,7 @@ namespace lacuna {
 namespace {
 
 TEST(EvaluationFile, ComesBackFromItsRun) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (int rounds : {0, 60}) {
     TemporaryDirectory run;
@@ -36,7 +36,7 @@ TEST(EvaluationFile, ComesBackFromItsRun) {
 }
 
 TEST(EvaluationFile, PredictionsAreArraysOfTheRun) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   TemporaryDirectory run;
   Fixture f(seed);
@@ -140,7 +140,7 @@ TEST(EvaluationFile, AKillAtAnyStepLeavesTheOldOrTheNew) {
 }
 
 TEST(EvaluationFile, ADamagedFileIsNamed) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   TemporaryDirectory run;
   Fixture f(seed);

@@ -31,7 +31,7 @@ struct WithBaselines : Fixture {
 };
 
 TEST(Evaluation, ScoresModelAndBaselinesOnTheSameSamples) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   WithBaselines f(seed);
   f.input.parts[1].baselines.push_back({"mlp", f.input.parts[1].measured, {}});
@@ -72,7 +72,7 @@ TEST(Evaluation, ScoresModelAndBaselinesOnTheSameSamples) {
 }
 
 TEST(Evaluation, ABaselineMayBeLeftOutOfOneLabel) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   TemporaryDirectory run;
   Fixture f(seed);
@@ -111,7 +111,7 @@ TEST(Evaluation, APartIsNotEvaluatedTwice) {
 }
 
 TEST(Evaluation, DifferencesAreOfTheSameDrawsOfWhatWasHeldOut) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   WithBaselines f(seed);
   PartPredictions& test = f.input.parts[1];
@@ -142,7 +142,7 @@ TEST(Evaluation, DifferencesAreOfTheSameDrawsOfWhatWasHeldOut) {
 }
 
 TEST(Evaluation, ALabelThatWasMeasuredInAFewUnitsTellsNothingApart) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   TemporaryDirectory run;
   WithBaselines f(seed);
@@ -166,7 +166,7 @@ TEST(Evaluation, ALabelThatWasMeasuredInAFewUnitsTellsNothingApart) {
 }
 
 TEST(Evaluation, BaselinesFittedElsewhereAreLabelledAndPredictTheseSamples) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Fixture f(seed);
   const Samples other = small_samples(seed + 1, 200, kGenes);  // labels in the other order

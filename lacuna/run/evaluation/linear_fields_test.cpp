@@ -22,7 +22,7 @@ TEST(CoarseWindow, HasFewEnoughFeatures) {
 // Counts that are a linear function of the features plus noise: the weights are found again, and
 // counts that are not valid do not matter.
 TEST(LinearFields, FindsThePlantedWeights) {
-  Random random(fresh_seed());
+  Random random(test_seed());
   const uint64_t n = 3000, F = 12, U = 3;
   std::vector<float> x(n * F), counts(n * U);
   std::vector<uint8_t> validity(n * U, 1);

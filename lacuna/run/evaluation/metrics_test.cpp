@@ -16,7 +16,7 @@ namespace {
 constexpr float kNotMeasured = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Metrics, AreThoseOfTheTextbookWithAndWithoutTies) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (int steps : {0, 1, 4}) {
     const Example e = random_example(seed, 300, steps);
@@ -32,7 +32,7 @@ TEST(Metrics, HandCheckedWithTies) {
 }
 
 TEST(Metrics, WhatWasNotMeasuredIsLeftOut) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Example e = random_example(seed, 80);
   Example with_gaps;
@@ -70,7 +70,7 @@ TEST(Metrics, AreNanWhereTheyAreNotDefined) {
 }
 
 TEST(Metrics, AWeightIsAsManyCopies) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed, 3);
   for (int steps : {0, 1, 4}) {

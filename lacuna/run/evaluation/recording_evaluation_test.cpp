@@ -53,7 +53,7 @@ SessionPredictions simulated(const std::string& name, uint64_t seed) {
 }
 
 TEST(RecordingEvaluation, TheModelThatKnowsTheRatesIsAhead) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   PartEvaluator evaluator("test", 200);
   const SessionPredictions first = simulated("s1", seed);
   evaluator.add(first);

@@ -18,7 +18,7 @@ int poisson(Random& random, double rate) {
 }
 
 TEST(RecordingScores, AgreeWithTheirDefinitions) {
-  Random random(fresh_seed());
+  Random random(test_seed());
   std::vector<double> rates, counts;
   UnitSums sums;
   for (int t = 0; t < 500; ++t) {
@@ -65,7 +65,7 @@ TEST(RecordingScores, WhatIsNotDefinedIsNan) {
 
 // The ceiling is what the true rates reach, by construction of the simulation.
 TEST(RecordingScores, TheTrueRatesReachTheCeiling) {
-  Random random(fresh_seed());
+  Random random(test_seed());
   const int rows = 4000, repeats = 8;
   std::vector<double> rates(rows);
   for (double& rate : rates) rate = 0.2 + 2 * random.uniform() * random.uniform();

@@ -34,7 +34,7 @@ std::vector<double> random_labels(uint64_t seed, uint64_t samples) {
 }
 
 TEST(Ridge, IsTheClosedForm) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Indicators x = random_indicators(seed, 300, 25);
   const std::vector<double> y = random_labels(seed, 300);
@@ -51,7 +51,7 @@ TEST(Ridge, IsTheClosedForm) {
 }
 
 TEST(Ridge, AWeightIsAsManyCopiesAndTheDenseWeightedFit) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Indicators x = random_indicators(seed, 200, 20);
   const std::vector<double> y = random_labels(seed, 200);
@@ -100,7 +100,7 @@ TEST(Ridge, WithoutColumnsOrSpreadTheInterceptIsTheMean) {
 }
 
 TEST(Ridge, AWarmStartSavesSteps) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const Indicators x = random_indicators(seed, 400, 60);
   const std::vector<double> y = random_labels(seed, 400);

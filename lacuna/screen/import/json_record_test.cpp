@@ -76,7 +76,7 @@ TEST(JsonRecord, CutAnywhereIsAnError) {
 
 // Damaged bytes give an Error or some record, never a bad access.
 TEST(JsonRecord, DamageIsHarmless) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   const std::string bytes = "{}[]\",:\\0e-n \x80\xff";

@@ -99,7 +99,7 @@ TEST(SampleRows, RepeatsInDifferentPartsAreRefused) {
 
 // Against a map from (set, screen) to its samples.
 TEST(SampleRows, MergingRandomSamples) {
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   Random random(seed);
   constexpr uint32_t kGenes = 6;

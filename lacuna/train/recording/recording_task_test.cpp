@@ -40,7 +40,7 @@ class RecordingTaskTest : public ::testing::Test {
     return open_toy_task(folder_ / "rec", settings, group);
   }
 
-  const uint64_t seed_ = fresh_seed();
+  const uint64_t seed_ = test_seed();
   TemporaryDirectory folder_;
 };
 

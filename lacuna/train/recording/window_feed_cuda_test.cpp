@@ -17,7 +17,7 @@ at::Tensor numbers_of(const at::Tensor& stimulus) {
 // Every way to the GPU gives the batches that the CPU has, to the bit.
 TEST(WindowFeedCuda, EveryRungGivesTheBatchesOfTheCpu) {
   if (!at::globalContext().hasCUDA()) GTEST_SKIP() << "needs a GPU and a torch with CUDA";
-  const uint64_t seed = fresh_seed();
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   const TemporaryDirectory folder;
   write_toy_recording(folder / "rec", seed, {.sessions = 3, .frames = 600});

@@ -11,7 +11,7 @@
 namespace lacuna {
 namespace {
 
-using testing::fresh_seed;
+using testing::test_seed;
 using testing::random_graph;
 
 // Every edge stands once in its row, in edge order, with the right neighbour.

@@ -15,7 +15,7 @@
 
 namespace lacuna::testing {
 
-using lacuna::fresh_seed;
+using lacuna::test_seed;
 
 // Edge lists that own their numbers. After adding or changing edges, call lists() and plan() again.
 struct RandomGraph {

@@ -11,8 +11,8 @@
 namespace lacuna {
 namespace {
 
-using testing::test_seed;
 using testing::random_graph;
+using testing::test_seed;
 
 // Every edge stands once in its row, in edge order, with the right neighbour.
 void expect_rows(const GraphPlan& plan, const CsrView& csr, std::span<const uint32_t> rows,

@@ -1,12 +1,12 @@
 // lacuna transform RECORDING OUT: new fields from old ones, fewer sessions, a lower rate or
 // resolution, as a new recording that shares what does not change.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <memory>
 
+#include "cli/call_python.h"
 #include "cli/commands.h"
-#include "cli/python_script.h"
+#include "cli/print_derived.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/recording/transforms/derive_recording.h"
@@ -20,52 +20,6 @@ struct Options {
   std::string resize, python, stimulus = "stim";
   DeriveOptions derive;
 };
-
-// Files that are gone with it.
-class Workplace {
- public:
-  explicit Workplace(const fs::path& beside) {
-    const fs::path folder = fs::absolute(beside).parent_path();
-    std::string name = (folder / "lacuna-transform-XXXXXX").string();
-    if (!::mkdtemp(name.data())) throw_errno(name, "cannot create");
-    path_ = name;
-  }
-  ~Workplace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-Array call_python(const Options& options, const TransformedField& field, const Session& session,
-                  const Segment& segment, const std::vector<Array>& sources) {
-  const size_t colon = field.python.rfind(':');
-  if (colon == field.python.npos)
-    throw Error("transform '{}': python is FILE.py:FUNCTION, not '{}'", field.name, field.python);
-  const fs::path file = field.python.substr(0, colon);
-  if (!fs::exists(file)) throw Error("transform '{}': there is no {}", field.name, file.string());
-  const Workplace place(options.out);
-  const Json info = {{"session", session.name}, {"segment", segment.name}, {"rate", session.rate}};
-  std::vector<std::string> words = {file.string(), field.python.substr(colon + 1),
-                                    (place / "result.npy").string(), info.dump()};
-  for (size_t i = 0; i < sources.size(); ++i) {
-    words.push_back((place / fmt::format("{}.npy", i)).string());
-    write_npy(words.back(), sources[i]);
-  }
-  PythonScript script("transform_function.py", options.python, words);
-  std::string line;
-  while (script.read_line(line)) fmt::print(stderr, "{}\n", line);
-  if (const int status = script.end(); status != 0)
-    throw Error("transform '{}': {} ended with status {} on {}/{}; its words are above", field.name,
-                field.python, status, session.name, segment.name);
-  const Array mapped = read_npy(place / "result.npy");  // stays mapped when its name is gone
-  return mapped;
-}
 
 // "25x25": the stimulus in fewer pixels, as bytes.
 void add_resize(Options& options) {
@@ -93,15 +47,19 @@ void run(Options options) {
   if (options.derive.transforms.empty() && options.derive.step == 1 &&
       options.derive.sessions.empty() && options.derive.without.empty())
     throw UsageError("nothing to do: give --config, --step, --resize, --sessions or --without");
-  options.derive.python = [&](const TransformedField& field, const Session& session,
-                              const Segment& segment, const std::vector<Array>& sources) {
-    return call_python(options, field, session, segment, sources);
-  };
+  options.derive.python = call_python(options.out, options.python);
   TerminalProgress progress;
   const Recording source = Recording::open(options.recording);
-  const Transforms transforms(source, options.derive.transforms);
   const Derived made =
       derive_recording(source, options.out, options.derive, command_line(), progress);
+  print_derived(source, options.out, options.derive, made);
+}
+
+}  // namespace
+
+void print_derived(const Recording& source, const fs::path& out, const DeriveOptions& options,
+                   const Derived& made) {
+  const Transforms transforms(source, options.transforms);
   for (const TransformedField& field : transforms.fields())
     for (const std::string& loss : transforms.losses(field.name)) print_note("lossy: " + loss);
   uint64_t own = 0;
@@ -109,11 +67,9 @@ void run(Options options) {
     for (const Segment& segment : session.segments)
       for (const Field& field : segment.fields) own += field.place.in_place ? 0 : field.bytes();
   fmt::print("{}: {} sessions written, {} there already; {} of its own, {} in {} and elsewhere\n",
-             options.out.string(), made.written, made.kept, format_bytes(own),
-             format_bytes(made.recording.bytes() - own), options.recording.string());
+             out.string(), made.written, made.kept, format_bytes(own),
+             format_bytes(made.recording.bytes() - own), source.path().string());
 }
-
-}  // namespace
 
 void add_transform(CLI::App& app) {
   auto options = std::make_shared<Options>();

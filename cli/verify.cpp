@@ -11,6 +11,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/ladder/frame_store.h"
 #include "lacuna/masks/verify_masks.h"
+#include "lacuna/recording/transforms/derived_sources.h"
 
 namespace lacuna::cli {
 namespace {
@@ -59,13 +60,22 @@ void verify_frames(const Options& options) {
              options.recording);
 }
 
-// All bytes of a recording, those that stayed where they were included.
+// All bytes of a recording, those that stayed where they were included; of a derived one, its
+// sources too.
 void verify_recording(const Options& options) {
   TerminalProgress progress;
   const Recording recording = Recording::open(options.store);
   recording.check(progress);
   fmt::print("{}: {} sessions, {}: every byte is as written\n", options.store,
              recording.sessions().size(), format_bytes(recording.bytes()));
+  if (!is_derived(recording)) return;
+  const VerifiedSources sources = verify_sources(recording, options.verify.all, progress);
+  if (sources.is_there)
+    fmt::print("{} has not changed since, and {} rows made again are the same\n",
+               sources.source.string(), with_commas(sources.rows));
+  else
+    print_note(fmt::format("{}, which it was made from, is not there: not compared",
+                           sources.source.string()));
 }
 
 void run(Options options) {

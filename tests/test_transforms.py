@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from program import edit_manifest, fail, succeed
+from program import edit_manifest, fail, lacuna, succeed
 
 RATE = 120
 
@@ -30,6 +30,8 @@ transforms:
   largest_of_all: {from: gaze, ops: [{max_norm: {over: recording, rows: all}}]}
   standard: {from: gaze, ops: [{standardise: {over: session, split: trials}}]}
   joined: {from: [gaze, robs, signs], role: behaviour, ops: [{scale: {by: 2}}]}
+  white: {from: stim, ops: [{whiten: {epsilon: 0.01}}]}
+  white_of_all: {from: small, ops: [{whiten: {over: recording, rows: all}}]}
 """
 
 
@@ -182,6 +184,27 @@ def test_statistics_come_from_training_rows(recording, derived):
     assert any(np.nanmax(np.abs(train[s])) < np.nanmax(np.abs(gaze[s])) for s in gaze)  # else it tests nothing
 
 
+def whitened(frames, learned_from, epsilon):
+    mean = learned_from.mean(0)
+    power = (np.abs(np.fft.fft2(learned_from - mean)) ** 2).mean(0) / mean.size
+    spectrum = np.fft.fft2(frames - mean) / np.sqrt(power + epsilon * power.mean())
+    return np.fft.ifft2(spectrum).real
+
+
+def test_whitening(recording, derived):
+    stim = {s: own(recording, s, "stim").astype(float) for s in segments(recording)}
+    small = {s: own(derived, s, "small").astype(float) for s in stim}
+    everything = np.concatenate(list(small.values()))
+    for segment, frames in stim.items():
+        train = frames[train_rows(recording, segment)]
+        got = own(derived, segment, "white")
+        np.testing.assert_allclose(got, whitened(frames, train, 0.01), rtol=1e-4, atol=1e-4)
+        power = (np.abs(np.fft.fft2(got[train_rows(recording, segment)])) ** 2).mean(0) / got[0].size
+        assert power.max() < 1 + 1e-3 and np.median(power) > 0.1  # no frequency stands out any more
+        np.testing.assert_allclose(own(derived, segment, "white_of_all"), whitened(small[segment], everything, 1e-3),
+                                   rtol=1e-3, atol=1e-3)
+
+
 def test_what_does_not_change_is_not_copied(recording, derived):
     for segment in segments(recording):
         assert not (derived.joinpath(*segment) / "stim.npy").exists()
@@ -229,15 +252,27 @@ def test_a_lower_rate_and_resolution(recording):
         assert (np.diff(run)[np.diff(first) > step] != 0).all()  # no window crosses a gap
 
 
+MINE = """
+import numpy as np
+def whiten(stim, robs, session, rate):
+    assert session.startswith('m') and rate == 120
+    x = stim.reshape(len(stim), -1).astype('f4')
+    return (x - x.mean(0))[:, :4] + robs.sum(1, keepdims=True)
+def short(stim):
+    return stim[1:]
+def from_the_end(x):  # reads the whole segment
+    return np.cumsum(x[::-1], 0, dtype='f8')[::-1].astype('f4') / len(x)
+def bytes_of(x):
+    assert x.dtype == np.uint8, x.dtype
+    return x // 2
+def flags(dfs, halved):
+    assert dfs.dtype == np.uint8 and halved.dtype == np.float32
+    return dfs.astype('f4') + halved.reshape(len(dfs), -1).mean(1, keepdims=True)
+"""
+
+
 def test_a_function_of_the_users(recording, tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import numpy as np\n"
-        "def whiten(stim, robs, session, rate):\n"
-        "    assert session.startswith('m') and rate == 120\n"
-        "    x = stim.reshape(len(stim), -1).astype('f4')\n"
-        "    return (x - x.mean(0))[:, :4] + robs.sum(1, keepdims=True)\n"
-        "def short(stim):\n"
-        "    return stim[1:]\n")
+    (tmp_path / "mine.py").write_text(MINE)
     config = tmp_path / "c.yaml"
     config.write_text(f"white: {{from: [stim, robs], role: other, python: '{tmp_path}/mine.py:whiten'}}\n")
     succeed("transform", recording, tmp_path / "out", "--config", config)
@@ -247,6 +282,54 @@ def test_a_function_of_the_users(recording, tmp_path):
         exact(own(tmp_path / "out", segment, "white"), want.astype("f4"))
     config.write_text(f"white: {{from: stim, role: other, python: '{tmp_path}/mine.py:short'}}\n")
     assert "short gave" in fail("transform", recording, tmp_path / "bad", "--config", config)
+
+
+def test_a_function_at_every_place_of_a_chain(recording, tmp_path):
+    """First, last, between, twice, before and after filters and statistics, as a source and joined."""
+    (tmp_path / "mine.py").write_text(MINE)
+    mine = f"{{python: '{tmp_path}/mine.py:from_the_end'}}"
+    config = tmp_path / "c.yaml"
+    config.write_text(f"""
+first: {{from: robs, role: other, ops: [{mine}, {{scale: {{by: 3}}}}]}}
+last: {{from: robs, role: other, ops: [{{scale: {{by: 3}}}}, {mine}]}}
+between: {{from: robs, role: other, ops: [difference, {mine}, {{smooth: {{sigma: 1}}}}]}}
+twice: {{from: robs, role: other, ops: [{mine}, difference, {mine}, {{columns: {{take: [1]}}}}]}}
+plain: {{from: robs, role: other, python: '{tmp_path}/mine.py:from_the_end'}}
+after: {{from: plain, role: other, ops: [{{scale: {{by: 3}}}}]}}
+learned: {{from: plain, role: other, ops: [{{max_norm: {{over: recording, rows: all}}}}]}}
+joined: {{from: [plain, after, robs], role: other, ops: [{{scale: {{by: 2}}}}]}}
+source: {{from: after, role: other, ops: [{mine}]}}
+halves: {{from: stim, role: other, ops: [{{crop: {{height: 3, width: 4}}}}, {{python: '{tmp_path}/mine.py:bytes_of'}}]}}
+rounded: {{from: robs, role: other, ops: [{{scale: {{by: 0.3}}}}, {{cast: {{dtype: bf16}}}}]}}
+seen: {{from: [dfs, rounded], role: other, python: '{tmp_path}/mine.py:flags'}}
+""")
+    out = tmp_path / "out"
+    succeed("transform", recording, out, "--config", config)
+    robs = {s: own(recording, s, "robs").astype(float) for s in segments(recording)}
+    summed = {s: summed_from_the_end(x) for s, x in robs.items()}
+    largest = max(x.max() for x in summed.values())
+    for segment, x in robs.items():
+        rows = pieces(recording, segment)
+        near(own(out, segment, "first"), 3 * summed[segment])
+        near(own(out, segment, "last"), summed_from_the_end(3 * x))
+        between = summed_from_the_end(filtered(x, rows, differences))
+        near(own(out, segment, "between"), filtered(between, rows, lambda x: smoothed(x, 1)))
+        twice = summed_from_the_end(filtered(summed[segment], rows, differences))[:, [1]]
+        near(own(out, segment, "twice"), twice)
+        near(own(out, segment, "plain"), summed[segment])
+        near(own(out, segment, "after"), 3 * summed[segment])
+        near(own(out, segment, "learned"), summed[segment] / largest)
+        near(own(out, segment, "joined"), 2 * np.concatenate([summed[segment], 3 * summed[segment], x], 1))
+        near(own(out, segment, "source"), summed_from_the_end(3 * summed[segment]))
+        exact(own(out, segment, "halves"), own(recording, segment, "stim")[:, :3, :4] // 2)
+        dfs = np.unpackbits(own(recording, segment, "dfs"), axis=1, bitorder="little")[:, :x.shape[1]]
+        halved = (bf16((np.float32(0.3) * x).astype("f4")).astype("u4") << 16).view("f4")
+        near(own(out, segment, "seen"), dfs + halved.mean(1, keepdims=True))
+    succeed("verify", out, "--all")
+
+
+def summed_from_the_end(x):
+    return np.cumsum(x[::-1], 0)[::-1] / len(x)
 
 
 @pytest.mark.parametrize("text,words", [
@@ -260,6 +343,12 @@ def test_a_function_of_the_users(recording, tmp_path):
     ("g: {from: behavior, ops: [{max_norm: {split: other}}]}", "no split 'other'"),
     ("g: {from: behavior, ops: [{cast: {dtype: u8}}]}", "no whole number from 0 to 255"),
     ("g: {form: behavior}", "there is no 'form'"),
+    ("g: {from: behavior, ops: [whiten]}", "a row needs a height and a width"),
+    ("g: {from: stim, ops: [{whiten: {epsilon: -1}}]}", "epsilon is -1"),
+    ("g: {from: stim, ops: [symlog], python: 'f.py:f'}", "write it among the ops"),
+    ("g: {from: stim, ops: [{python: 'f.py'}]}", "is FILE.py:FUNCTION"),
+    ("g: {from: behavior, ops: [{crop: {height: 1, width: 1}}, {python: 'f.py:f'}]}", "needs a height and a width"),
+    ("g: {from: stim, ops: [{python: 'no.py:f'}]}", "there is no no.py"),
 ])
 def test_errors_name_field_and_remedy(recording, tmp_path, text, words):
     config = tmp_path / "c.yaml"
@@ -278,3 +367,125 @@ def test_a_changed_byte_of_a_source_is_seen(tmp_path):
     file.write_bytes(data)
     (tmp_path / "c.yaml").write_text("gaze: {from: behavior, ops: [symlog]}\n")
     assert "have changed" in fail("transform", rec, tmp_path / "out", "--config", tmp_path / "c.yaml")
+
+
+# ---- sources of a derived recording
+def small_recording(path, *more):
+    succeed("generate", "recording", path, "--sessions", 1, "--minutes", 0.2, "--side", 17, "--units", 2, *more)
+
+
+def test_splits_come_with_it(recording, tmp_path):
+    config = tmp_path / "c.yaml"
+    config.write_text("gaze: {from: behavior, ops: [symlog]}\n")
+    name = next(segments(recording))[0]
+    succeed("transform", recording, tmp_path / "out", "--config", config, "--sessions", name)
+    succeed("transform", recording, tmp_path / "slow", "--step", 3)
+    for segment in segments(tmp_path / "out"):
+        exact(part_of(tmp_path / "out", segment), part_of(recording, segment))
+    assert {s for s, _ in segments(tmp_path / "out")} == {name}
+    for segment in segments(recording):
+        first = np.concatenate([r[:len(r) // 3 * 3:3] for r in pieces(recording, segment)])
+        groups = part_of(recording, segment)[first[:, None] + np.arange(3)]
+        want = np.where((groups == groups[:, :1]).all(1), groups[:, 0], 255)
+        exact(part_of(tmp_path / "slow", segment), want.astype("u1"))
+    counts = manifest(tmp_path / "slow")["splits"][0]["how"]["counts"]
+    assert counts["train"] == sum((part_of(tmp_path / "slow", s) == 0).sum() for s in segments(recording))
+    assert "trials" in succeed("info", tmp_path / "slow")
+
+
+def part_of(path, segment, name="trials"):
+    split = next(s for s in manifest(path)["splits"] if s["name"] == name)
+    parts, first = np.load(path / f"splits/{name}.npy"), 0
+    for one in split["segments"]:
+        if (one["session"], one["segment"]) == segment:
+            return parts[first:first + one["frames"]]
+        first += one["frames"]
+
+
+def test_a_split_drawn_later_comes_too(tmp_path):
+    small_recording(tmp_path / "rec")
+    config = tmp_path / "c.yaml"
+    config.write_text("gaze: {from: behavior, ops: [symlog]}\n")
+    call = ("transform", tmp_path / "rec", tmp_path / "out", "--config", config)
+    succeed(*call)
+    for seed in (1, 2):
+        succeed("split", tmp_path / "rec", "--name", "trials", "--seed", seed)
+        assert "0 sessions written" in succeed(*call)
+        for segment in segments(tmp_path / "rec"):
+            exact(part_of(tmp_path / "out", segment), part_of(tmp_path / "rec", segment))
+        succeed("split", tmp_path / "rec", "--name", "trials", "--remove")
+    succeed("split", tmp_path / "out", "--name", "own", "--seed", 1)
+    mine = (tmp_path / "out/splits/own.npy").read_bytes()
+    succeed("split", tmp_path / "rec", "--name", "own", "--seed", 2)
+    succeed(*call)
+    assert (tmp_path / "out/splits/own.npy").read_bytes() == mine  # drawn there: it stays
+
+
+def test_verify_says_that_a_source_has_changed(tmp_path):
+    rec, out = tmp_path / "rec", tmp_path / "out"
+    small_recording(rec)
+    succeed("split", rec, "--name", "trials", "--seed", 1)
+    config = tmp_path / "c.yaml"
+    config.write_text("gaze: {from: behavior, ops: [standardise, symlog]}\nsmall: {from: stim, ops: [{resize: {height: 4, width: 4}}]}\n")
+    without = ("--without", ",".join(f["name"] for f in manifest(rec)["sessions"][0]["segments"][0]["fields"]))
+    succeed("transform", rec, out, "--config", config, *without)
+    frames = sum(len(own(rec, s, "trial")) for s in segments(rec))
+    said = succeed("verify", out, "--all")
+    assert f"{2 * frames:,} rows made again are the same" in said, said
+    # A value made otherwise, with checksums that are right.
+    edited = tmp_path / "edited"
+    config.write_text("gaze: {from: behavior, ops: [standardise, symlog, {scale: {by: 1.00001}}]}\n"
+                      "small: {from: stim, ops: [{resize: {height: 4, width: 4}}]}\n")
+    succeed("transform", rec, edited, "--config", config, *without)
+    there = manifest(out)["made_by"]["settings"]
+    edit_manifest(edited, lambda m: m["made_by"].update(settings=there))
+    assert "is not what its source gives now" in fail("verify", edited)
+    succeed("split", rec, "--name", "trials", "--remove")
+    succeed("split", rec, "--name", "trials", "--seed", 2, "--fractions", "0.3,0.4,0.3")
+    assert "has changed since" in fail("verify", out)
+    rec.rename(tmp_path / "elsewhere")
+    done = lacuna("verify", out)
+    assert done.returncode == 0 and "not there: not compared" in done.stdout + done.stderr
+
+
+def seal(path, values):
+    """Writes JSON with the checksum that Lacuna writes: of all bytes before its line."""
+    xxhash = pytest.importorskip("xxhash")
+    text = json.dumps(values, indent=2)[:-2]
+    path.write_text(f'{text},\n  "checksum": "xxh3:{xxhash.xxh3_64_hexdigest(text.encode())}"\n}}\n')
+
+
+def test_statistics_are_remembered(tmp_path):
+    rec = tmp_path / "rec"
+    small_recording(rec)
+    succeed("split", rec, "--name", "trials", "--seed", 1)
+    config = tmp_path / "c.yaml"
+    config.write_text("gaze: {from: behavior, ops: [{max_norm: {over: recording}}]}\n")
+    call = ("transform", rec, "--config", config)
+    succeed(*call, tmp_path / "a")
+    files = list((rec / "statistics").iterdir())
+    assert len(files) == 1
+    wanted = {s: own(tmp_path / "a", s, "gaze") for s in segments(rec)}
+    # What is remembered is used: twice the maximum halves the values.
+    json_file = json.loads(files[0].read_text())
+    value = np.array(json_file["divide"], "u4").view("f4") * np.float32(2)
+    forged = {"format": json_file["format"], "shift": json_file["shift"], "divide": [int(value.view("u4")[0])]}
+    whole = files[0].read_bytes()
+    seal(files[0], forged)
+    succeed(*call, tmp_path / "b")
+    for segment, values in wanted.items():
+        exact(own(tmp_path / "b", segment, "gaze"), values / 2)
+    # What is damaged is not believed, and written anew.
+    damaged = bytearray(whole)
+    damaged[whole.index(b"divide") + 12] ^= 1
+    files[0].write_bytes(damaged)
+    succeed(*call, tmp_path / "c")
+    for segment, values in wanted.items():
+        exact(own(tmp_path / "c", segment, "gaze"), values)
+    assert files[0].read_bytes() == whole
+    # Another split is another statistic.
+    succeed("split", rec, "--name", "trials", "--remove")
+    succeed("split", rec, "--name", "trials", "--seed", 3, "--fractions", "0.3,0.4,0.3")
+    succeed(*call, tmp_path / "d")
+    assert len(list((rec / "statistics").iterdir())) == 2
+    succeed("info", rec, "--check")

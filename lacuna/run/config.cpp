@@ -140,8 +140,9 @@ Config resolve(const YAML::Node& tree) {
     if (!parts.insert(part_from_name(part)).second)
       throw Error("evaluate.parts names '{}' twice; name each part once",
                   name(part_from_name(part)));
-  // Checks the model's keys here, where it is still known which file or setting they come from.
-  complete_model(YAML::Clone(tree["model"]), kind);
+  // Checks the model's keys here, where it is still known which file or setting they come from. A
+  // program without torch has no models, and no need of their keys: `lacuna prepare CONFIG`.
+  if (!model_names(kind).empty()) complete_model(YAML::Clone(tree["model"]), kind);
   config.resolved = tree;
   return config;
 }
@@ -221,9 +222,10 @@ bool is_model(const std::string& name, DataKind kind) {
 
 // The settings that are places, and where a config has them.
 std::map<std::string, fs::path*> places_of(Config& config) {
-  const bool is_screen = config.kind() == DataKind::screen;
-  return {is_screen ? std::pair<const std::string, fs::path*>{"screen", &config.screen}
-                    : std::pair<const std::string, fs::path*>{"recording", &config.recording.path},
+  if (config.kind() == DataKind::screen)
+    return {{"screen", &config.screen}, {"store", &config.store}};
+  return {{"recording", &config.recording.path},
+          {"derived", &config.recording.derived},
           {"store", &config.store}};
 }
 
@@ -268,7 +270,7 @@ void make_paths_absolute(Config& config) {
 }
 
 bool is_place(const std::string& key) {
-  return key == "screen" || key == "recording" || key == "store";
+  return key == "screen" || key == "recording" || key == "derived" || key == "store";
 }
 
 void take_places(Config& config, const Config& from) {

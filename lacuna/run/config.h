@@ -74,7 +74,7 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
 void make_paths_absolute(Config& config);
 // The settings that say where the data lies, and not what it is: a run goes on where they have
 // changed.
-bool is_place(const std::string& key);  // "screen", "recording", "store"
+bool is_place(const std::string& key);  // "screen", "recording", "derived", "store"
 void take_places(Config& config, const Config& from);
 std::string to_yaml(const Config& config);
 // All settings of a YAML text by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]".

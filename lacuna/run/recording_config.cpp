@@ -27,7 +27,8 @@ window:
   validity: ""        # of units; none named: the field of that role
   step: 1             # bins a row: 2 halves the rate
   most_gap: 1.5       # of a bin: a longer step of time ends a run
-transforms: ""        # of inputs: {NEW: {from: FIELD, ops: [..]}} (docs/recordings.md)
+transforms: ""        # new fields: {NEW: {from: FIELD, ops: [..]}} (docs/recordings.md)
+derived: ""           # where `lacuna prepare CONFIG` writes those that are made once; none named: RECORDING.derived
 rung: disk:u8         # where frames lie, and who casts; `lacuna plan` compares them
 store: ""             # of a rung that needs one: what `lacuna prepare` wrote
 tiered:
@@ -124,6 +125,7 @@ RecordingOptions read_recording_options(const YAML::Node& tree) {
       train(tree["train"], "train");
   RecordingOptions options;
   options.path = top.text("recording");
+  options.derived = top.text("derived");
   WindowSettings& windows = options.windows;
   windows.stimulus = {.field = window.text("stimulus"),
                       .lags = uint64_t(window.count("lags", 1, 100'000))};

@@ -18,6 +18,7 @@ namespace lacuna {
 
 struct RecordingOptions {
   fs::path path;                      // empty: the config is of a screen
+  fs::path derived;                   // where transforms are written once (prepared_recording.h)
   WindowSettings windows;             // with sessions, units and transforms of inputs
   Rung rung;                          // "disk:u8@device"
   uint64_t hot_bytes = 0;             // tiered: never more in memory

@@ -12,17 +12,12 @@
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
 #include "lacuna/recording/recording_writer.h"
+#include "lacuna/recording/transforms/derived_sources.h"
 #include "lacuna/recording/trials.h"
+#include "lacuna/screen/samples.h"
 
 namespace lacuna {
 namespace {
-
-Json settings_of(const DeriveOptions& options) {
-  return {{"transforms", options.transforms},
-          {"step", options.step},
-          {"without", options.without},
-          {"version", kTransformsVersion}};
-}
 
 // The first rows of groups of `step`, trial by trial, and the number of the piece each lies in.
 struct Groups {
@@ -207,7 +202,6 @@ class SessionDeriver {
     Field field;
     field.name = made.name;
     field.role = transforms_.role(segment, made.name);
-    if (!made.python.empty()) return add_python(segment, made, field, groups);
     field.dtype = transforms_.dtype(session_, segment, made.name);
     field.shape = transforms_.row_shape(session_, segment, made.name);
     field.shape.insert(field.shape.begin(), segment.frames);
@@ -222,32 +216,6 @@ class SessionDeriver {
     transforms_.run(session_, segment, made.name, [&](auto rows) { writer_.append(rows); });
     writer_.end_field();
   }
-  void add_python(const Segment& segment, const TransformedField& made, Field field,
-                  const Groups& groups) {
-    if (!options_.python) throw Error("transform '{}' calls Python, which is not there", made.name);
-    std::vector<Array> sources;
-    for (const std::string& name : made.from) sources.push_back(source_array(segment, name));
-    const Array result = options_.python(made, session_, segment, sources);
-    if (result.shape().empty() || result.shape()[0] != segment.frames)
-      throw Error("transform '{}': {} gave {} rows for the {} of {}/{}", made.name, made.python,
-                  result.shape().empty() ? 0 : result.shape()[0], segment.frames, session_.name,
-                  segment.name);
-    field.dtype = result.dtype();
-    field.shape = result.shape();
-    if (options_.step > 1)
-      return add_reduced(field, groups,
-                         [&](uint64_t t) { return result.bytes().data() + t * field.row_bytes(); });
-    begin(field, field.dtype, false);
-    writer_.append(result.bytes());
-    writer_.end_field();
-  }
-  Array source_array(const Segment& segment, const std::string& name) const {
-    if (!transforms_.has(name)) return read_checked(segment.field(name));
-    RowBlock block = transforms_.rows(session_, segment, name, 0, segment.frames);
-    Shape shape = block.row;
-    shape.insert(shape.begin(), segment.frames);
-    return Array::from(std::move(block.values), std::move(shape));
-  }
 
   RecordingWriter& writer_;
   const Transforms& transforms_;
@@ -255,46 +223,79 @@ class SessionDeriver {
   const Session& session_;
 };
 
-// What is there already: by session, the key it was made with.
-std::map<std::string, std::string> keys_in(const fs::path& out, const Json& settings) {
-  std::map<std::string, std::string> keys;
-  if (!is_there(out / kManifest)) return keys;
-  const Recording there = Recording::open(out);
-  const Json& manifest = there.directory().manifest();
-  const auto read = [&](const Json& made_by) {
-    const Json found = made_by.value("settings", Json::object()).value("derived", Json());
-    if (found != settings)
-      throw Error(
-          "{}: a recording is there that was not made by these transforms; choose another name, or "
-          "delete it",
-          out.string());
-    for (const auto& [session, key] : made_by.at("settings").at("keys").items())
-      keys[session] = key.get<std::string>();
-  };
-  read_manifest(out, [&] {
-    read(manifest.at("made_by"));
-    if (manifest.contains("added_by"))
-      for (const Json& added : manifest.at("added_by")) read(added);
-  });
-  return keys;
+// ---- splits
+constexpr const char* kCarriedFrom = "carried_from";  // in RecordingSplit::how
+
+// The part of a group of rows: that of all of them, or unused.
+uint8_t part_of(std::span<const uint8_t> parts, uint64_t first, uint64_t step) {
+  const auto group = parts.subspan(first, step);
+  const bool is_one = std::ranges::all_of(group, [&](uint8_t part) { return part == group[0]; });
+  return is_one ? group[0] : uint8_t(Part::unused);
+}
+
+RecordingSplit carried(const RecordingSplit& split, const Recording& source,
+                       const Recording& derived, uint64_t step) {
+  RecordingSplit result;
+  result.name = split.name;
+  std::vector<uint8_t> parts;
+  for (const RecordingSplit::Covered& covered : split.segments) {
+    const auto session = std::ranges::find(derived.sessions(), covered.session, &Session::name);
+    if (session == derived.sessions().end()) continue;
+    const uint64_t begin = parts.size();
+    const auto own = split.of(covered.session, covered.segment);
+    if (step == 1) {
+      parts.insert(parts.end(), own.begin(), own.end());
+    } else {
+      const Session& from = source.session(covered.session);
+      for (const uint64_t t : find_groups(from, from.segment(covered.segment), step).first)
+        parts.push_back(part_of(own, t, step));
+    }
+    result.segments.push_back({covered.session, covered.segment, begin, parts.size() - begin});
+  }
+  result.how = split.how;
+  result.how[kCarriedFrom] = fs::absolute(source.path()).string();
+  for (const Part part : {Part::train, Part::validation, Part::test, Part::unused})
+    result.how["counts"][std::string(name(part))] = std::ranges::count(parts, uint8_t(part));
+  result.parts = Array::from(std::move(parts));
+  return result;
+}
+
+// Adds the splits of the source that are not there, and renews those that came from it and have
+// changed.
+void carry_splits(const Recording& source, const Recording& derived, uint64_t step) {
+  for (const RecordingSplit& split : source.splits()) {
+    const RecordingSplit wanted = carried(source.split(split.name), source, derived, step);
+    if (wanted.segments.empty()) continue;
+    const auto there = std::ranges::find(derived.splits(), split.name, &RecordingSplit::name);
+    if (there != derived.splits().end()) {
+      const bool is_same = there->how == wanted.how &&
+                           std::ranges::equal(there->parts.bytes(), wanted.parts.bytes());
+      if (!there->how.contains(kCarriedFrom) || is_same) continue;
+      remove_recording_split(derived.path(), split.name);
+    }
+    add_split(derived.path(), wanted);
+  }
 }
 
 }  // namespace
 
+bool DeriveOptions::takes(const std::string& session) const {
+  return sessions.empty() || std::ranges::find(sessions, session) != sessions.end();
+}
+
 Derived derive_recording(const Recording& source, const fs::path& out, const DeriveOptions& options,
                          const std::string& command, Progress& progress) {
   if (options.step == 0) throw Error("a step of 0 rows; use at least 1");
-  const Transforms transforms(source, options.transforms);
-  const Json settings = settings_of(options);
-  const auto keys = keys_in(out, settings);
+  const Transforms transforms(source, options.transforms, options.python);
+  const Json settings = derived_settings(options);
+  std::map<std::string, std::string> keys;
+  if (is_there(out / kManifest)) keys = derived_keys(Recording::open(out), settings);
   std::vector<const Session*> missing;
   Json new_keys = Json::object();
   uint64_t kept = 0, frames = 0;
   for (const std::string& name : options.sessions) source.session(name);
   for (const Session& session : source.sessions()) {
-    if (!options.sessions.empty() &&
-        std::ranges::find(options.sessions, session.name) == options.sessions.end())
-      continue;
+    if (!options.takes(session.name)) continue;
     const std::string key = hex(transform_key(source, session.name, settings, transforms.fields()));
     const auto there = keys.find(session.name);
     if (there != keys.end() && there->second != key)
@@ -307,12 +308,15 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
     for (const Segment& segment :
          session.segments)  // says what cannot be before anything is written
       for (const TransformedField& field : transforms.fields())
-        if (field.python.empty()) transforms.row_shape(session, segment, field.name);
+        transforms.check_rows(session, segment, field.name);
     missing.push_back(&session);
     new_keys[session.name] = key;
     frames += session.frames();
   }
-  if (missing.empty()) return {Recording::open(out), 0, kept};
+  if (missing.empty()) {
+    carry_splits(source, Recording::open(out), options.step);
+    return {Recording::open(out), 0, kept};
+  }
   const Json made_by = {{"command", command},
                         {"settings", {{"derived", settings}, {"keys", new_keys}}},
                         {"sources",
@@ -326,8 +330,8 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
     progress.advance(done += session->frames());
   }
   progress.end();
-  Recording made = writer.commit(made_by);
-  return {std::move(made), missing.size(), kept};
+  carry_splits(source, writer.commit(made_by), options.step);
+  return {Recording::open(out), missing.size(), kept};
 }
 
 }  // namespace lacuna

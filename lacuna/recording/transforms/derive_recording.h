@@ -12,6 +12,10 @@
 // becomes rate / k. A field `run`, of role trial, keeps windows from crossing the gaps that the
 // coarser clock no longer shows.
 //
+// Splits of the source come with it, as far as they cover its sessions; with a step, a group of
+// rows in several parts is unused. Called again, it adds and renews them. A split that was drawn in
+// the derived recording itself stays.
+//
 // Rows that a result must not be read on, because SOURCE_valid marks a row that it was made of, are
 // marked in NAME_valid.
 //
@@ -35,11 +39,9 @@ struct DeriveOptions {
   std::vector<std::string> sessions = {};  // names; empty: all
   std::vector<std::string> without = {};   // fields to leave out
   uint64_t step = 1;
-  // Calls the user's function of a transform with `python`: sources of one segment, all rows, in;
-  // the result [T, ...] out, in f32, f64 or u8.
-  std::function<Array(const TransformedField&, const Session&, const Segment&,
-                      const std::vector<Array>& sources)>
-      python = {};
+  PythonCall python = {};
+
+  bool takes(const std::string& session) const;
 };
 
 struct Derived {

@@ -26,7 +26,7 @@ class StatisticOp : public TransformOp {
 
 class MaxNormOp : public StatisticOp {
  public:
-  std::unique_ptr<Learner> learner() const override {
+  std::unique_ptr<Learner> learner(const Shape&) const override {
     struct Largest : Learner {
       float largest = 0;
       void add(const float* row, uint64_t columns) override {
@@ -41,7 +41,7 @@ class MaxNormOp : public StatisticOp {
 
 class StandardiseOp : public StatisticOp {
  public:
-  std::unique_ptr<Learner> learner() const override {
+  std::unique_ptr<Learner> learner(const Shape&) const override {
     struct Moments : Learner {  // Welford's, column by column
       std::vector<double> mean, square, count;
       void add(const float* row, uint64_t columns) override {
@@ -71,14 +71,18 @@ class StandardiseOp : public StatisticOp {
 
 }  // namespace
 
-std::unique_ptr<TransformOp> make_statistic_op(const std::string& name, const Json& json) {
-  if (name != "max_norm" && name != "standardise") return nullptr;
-  const OpSettings settings(name, json, {"over", "rows", "split"});
+void check_statistic_settings(const OpSettings& settings, const std::string& name) {
   const std::string over = settings.text("over", "segment"), rows = settings.text("rows", "train");
   if (over != "segment" && over != "session" && over != "recording")
     throw Error("transform {}: over {}; use segment, session or recording", name, over);
   if (rows != "train" && rows != "all")
     throw Error("transform {}: rows {}; use train or all", name, rows);
+  settings.text("split", "");
+}
+
+std::unique_ptr<TransformOp> make_statistic_op(const std::string& name, const Json& json) {
+  if (name != "max_norm" && name != "standardise") return nullptr;
+  check_statistic_settings(OpSettings(name, json, {"over", "rows", "split"}), name);
   if (name == "max_norm") return std::make_unique<MaxNormOp>();
   return std::make_unique<StandardiseOp>();
 }

@@ -8,9 +8,27 @@
 namespace lacuna {
 namespace {
 
-const std::vector<std::string> kOpNames = {
-    "normalise", "scale",   "symlog",     "split_relu", "cast",  "crop",     "resize",
-    "unsqueeze", "columns", "difference", "smooth",     "basis", "max_norm", "standardise"};
+const std::vector<std::string> kOpNames = {"normalise", "scale",       "symlog", "split_relu",
+                                           "cast",      "crop",        "resize", "unsqueeze",
+                                           "columns",   "difference",  "smooth", "basis",
+                                           "max_norm",  "standardise", "whiten", kPythonOp};
+
+class PythonOp : public TransformOp {
+ public:
+  OpKind kind() const override { return OpKind::whole_segment; }
+  void apply(const RowBlock&, RowBlock&, const OpStatistic&) const override {
+    LACUNA_ASSERT(false);
+  }
+};
+
+std::unique_ptr<TransformOp> make_python_op(const std::string& name, const Json& settings) {
+  if (name != kPythonOp) return nullptr;
+  const std::string call = settings.is_string() ? settings.get<std::string>() : "";
+  const size_t colon = call.rfind(':');
+  if (colon == call.npos || colon == 0 || colon + 1 == call.size())
+    throw Error("transform python is FILE.py:FUNCTION, not {}", settings.dump());
+  return std::make_unique<PythonOp>();
+}
 
 }  // namespace
 
@@ -28,7 +46,8 @@ void RowBlock::resize(uint64_t from, uint64_t rows, Shape row_shape) {
 }
 
 std::unique_ptr<TransformOp> make_transform_op(const std::string& name, const Json& settings) {
-  for (const auto make : {make_pointwise_op, make_frame_op, make_neighbour_op, make_statistic_op})
+  for (const auto make : {make_pointwise_op, make_frame_op, make_neighbour_op, make_statistic_op,
+                          make_whiten_op, make_python_op})
     if (auto op = make(name, settings)) return op;
   throw Error("there is no transform '{}'; there is {}", name, fmt::join(kOpNames, ", "));
 }

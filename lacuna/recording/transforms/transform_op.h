@@ -4,7 +4,8 @@
 //   pointwise, window-local   its own row:  normalise, scale, symlog, split_relu, cast, crop,
 //                             resize, unsqueeze, columns
 //   neighbour                 rows around it (the halo):  difference, smooth, basis
-//   whole-segment             a statistic of many rows, then its own:  max_norm, standardise
+//   whole-segment             a statistic of many rows, then its own:  max_norm, standardise,
+//                             whiten; all rows:  python
 //
 //   normalise   {mean: 127, scale: 255}       (x - mean) / scale, a true division
 //   scale       {by: 2}                       x * by
@@ -25,6 +26,9 @@
 //                                             (n - 1); rows before the first count as 0
 //   max_norm    {over: segment, rows: train}  x / max |x|
 //   standardise {over: segment, rows: train}  (x - mean) / sd, column by column
+//   whiten      {epsilon: 1e-3, and the same} spatial frequencies of the last two axes get the same
+//                                             power (whiten_op.cpp)
+//   python      FILE.py:FUNCTION              what the function makes of all rows of a segment
 //
 // Arithmetic is f32; statistics are taken in f64.
 #pragma once
@@ -86,17 +90,22 @@ class TransformOp {
     virtual void add(const float* row, uint64_t columns) = 0;
     virtual OpStatistic finish() const = 0;
   };
-  virtual std::unique_ptr<Learner> learner() const { return nullptr; }
+  // row: the shape of what it will be given.
+  virtual std::unique_ptr<Learner> learner(const Shape& /*row*/) const { return nullptr; }
 };
 
-// name: as above. Throws Error for an unknown one, and for settings that cannot
-// be.
+// The op whose setting is the text FILE.py:FUNCTION. It is never applied: whoever has all rows of a
+// segment calls Python (transforms.h).
+inline constexpr const char* kPythonOp = "python";
+
+// name: as above. Throws Error for an unknown one, and for settings that cannot be.
 std::unique_ptr<TransformOp> make_transform_op(const std::string& name, const Json& settings);
 // Below: which families of ops there are; null where the name is none of theirs.
 std::unique_ptr<TransformOp> make_pointwise_op(const std::string& name, const Json& settings);
 std::unique_ptr<TransformOp> make_frame_op(const std::string& name, const Json& settings);
 std::unique_ptr<TransformOp> make_neighbour_op(const std::string& name, const Json& settings);
 std::unique_ptr<TransformOp> make_statistic_op(const std::string& name, const Json& settings);
+std::unique_ptr<TransformOp> make_whiten_op(const std::string& name, const Json& settings);
 
 // Settings of one op, read with names in messages.
 class OpSettings {
@@ -116,5 +125,8 @@ class OpSettings {
   std::string op_;
   Json json_;
 };
+
+// over, rows and split, which all ops with a statistic have.
+void check_statistic_settings(const OpSettings& settings, const std::string& name);
 
 }  // namespace lacuna

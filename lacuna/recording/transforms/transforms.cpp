@@ -3,33 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
-#include <set>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/system/stop.h"
-#include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
-#include "lacuna/screen/samples.h"
+#include "lacuna/recording/transforms/statistic_memory.h"
+#include "lacuna/recording/transforms/transform_state.h"
 
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kBlockBytes = 1 << 23;  // of f32 rows made at once
-
-// Rows that filters stay within: trials without gaps, and what lies between them.
-std::vector<Stretch> pieces_of(const Session& session, const Segment& segment, bool across) {
-  if (across) return {{0, segment.frames, -1}};
-  std::vector<Stretch> pieces;
-  uint64_t at = 0;
-  for (const Stretch& stretch : find_stretches(session, segment, 1.5)) {
-    if (stretch.begin > at) pieces.push_back({at, stretch.begin, -1});
-    pieces.push_back(stretch);
-    at = stretch.end;
-  }
-  if (at < segment.frames) pieces.push_back({at, segment.frames, -1});
-  return pieces;
+std::pair<std::string, Json> parse_op(const Json& op) {
+  if (op.is_string()) return {op.get<std::string>(), Json::object()};
+  if (!op.is_object() || op.size() != 1)
+    throw Error("an op is a name, or a name with its settings, not {}", op.dump());
+  return {op.begin().key(), op.begin().value()};
 }
 
 TransformedField parse_field(const std::string& name, const Json& json) {
@@ -44,57 +33,19 @@ TransformedField parse_field(const std::string& name, const Json& json) {
       field.role = field_role_from_name(value.get<std::string>());
     else if (key == "across_trials")
       field.across_trials = value.get<bool>();
-    else if (key == "python")
-      field.python = value.get<std::string>();
     else if (key == "ops")
-      for (const Json& op : value) {
-        if (op.is_string()) {
-          field.ops.push_back({op.get<std::string>(), Json::object()});
-        } else {
-          if (!op.is_object() || op.size() != 1)
-            throw Error("an op is a name, or a name with its settings, not {}", op.dump());
-          field.ops.push_back({op.begin().key(), op.begin().value()});
-        }
-      }
+      for (const Json& op : value) field.ops.push_back(parse_op(op));
+    else if (key == kPythonOp)
+      field.ops.push_back({kPythonOp, value});
     else
       throw Error("there is no '{}'; there is from, ops, role, across_trials, python", key);
   }
   if (field.from.empty()) throw Error("`from` names no field");
-  if (!field.python.empty() && !field.ops.empty())
-    throw Error("`python` and `ops` exclude each other; make two fields of it");
+  if (json.contains(kPythonOp) && json.contains("ops"))
+    throw Error(
+        "`python` and `ops` are both given, and their order is not; write it among the ops, as "
+        "{{python: FILE.py:FUNCTION}}");
   return field;
-}
-
-// A source that the recording has, mapped; rows are compared when they are read.
-struct SourceRows {
-  Field field;
-  Array rows;
-  CheckedRows checked;
-
-  explicit SourceRows(const Field& of) : field(of), rows(of.map()), checked(of) {}
-  void read(RowBlock& out) {
-    const std::byte* const bytes = rows.bytes().data();
-    checked.check_mapped(out.first, out.count, bytes);
-    for (uint64_t t = out.first; t < out.first + out.count; ++t)
-      read_row(field, bytes + t * field.row_bytes(), out.at(t));
-  }
-};
-
-Shape row_of(const Field& field) { return Shape(field.shape.begin() + 1, field.shape.end()); }
-
-// Several side by side on the last axis.
-Shape joined_row(const std::vector<Shape>& rows, const std::string& name) {
-  if (rows.size() == 1) return rows[0];
-  Shape joined = rows[0].empty() ? Shape{1} : rows[0];
-  for (size_t i = 1; i < rows.size(); ++i) {
-    const Shape row = rows[i].empty() ? Shape{1} : rows[i];
-    if (row.size() != joined.size() ||
-        !std::equal(row.begin(), row.end() - 1, joined.begin(), joined.end() - 1))
-      throw Error("transform '{}': its sources have rows of [{}] and [{}], which do not join", name,
-                  fmt::join(joined, ", "), fmt::join(row, ", "));
-    joined.back() += row.back();
-  }
-  return joined;
 }
 
 void append_as(DType dtype, const RowBlock& block, std::vector<std::byte>& bytes) {
@@ -118,216 +69,11 @@ void append_as(DType dtype, const RowBlock& block, std::vector<std::byte>& bytes
 
 }  // namespace
 
-struct Transforms::State {
-  const Recording& recording;
-  const std::vector<TransformedField>& fields;
-  std::map<std::string, std::vector<std::unique_ptr<TransformOp>>> ops;
-  mutable std::recursive_mutex mutex;
-  mutable std::map<std::string, std::unique_ptr<SourceRows>> sources;  // "session/segment/field"
-  mutable std::map<std::string, OpStatistic> statistics;               // "field/op/session/segment"
-  mutable std::map<std::string, std::vector<Stretch>> pieces;
+bool TransformedField::calls_python() const {
+  return std::ranges::find(ops, kPythonOp, &std::pair<std::string, Json>::first) != ops.end();
+}
 
-  State(const Recording& of, const std::vector<TransformedField>& all)
-      : recording(of), fields(all) {}
-
-  // The definition of a name as field `before` sees it: those above it; null: the recording's own.
-  const TransformedField* find(const std::string& name, const TransformedField* before) const {
-    const TransformedField* found = nullptr;
-    for (const TransformedField& field : fields) {
-      if (&field == before) break;
-      if (field.name == name) found = &field;
-    }
-    return found;
-  }
-  const Field& own(const Session& session, const Segment& segment, const std::string& name) const {
-    if (const Field* field = segment.find(name)) return *field;
-    std::vector<std::string> names;
-    for (const Field& field : segment.fields) names.push_back(field.name);
-    throw Error("{}/{}: no field '{}' to transform; there is {}", session.name, segment.name, name,
-                fmt::join(names, ", "));
-  }
-
-  // Shape of a row after the first `count` ops.
-  Shape row(const Session& session, const Segment& segment, const TransformedField& field,
-            size_t count) const {
-    std::vector<Shape> rows;
-    for (const std::string& source : field.from) {
-      const TransformedField* made = find(source, &field);
-      rows.push_back(made ? row(session, segment, *made, made->ops.size())
-                          : row_of(own(session, segment, source)));
-    }
-    Shape shape = joined_row(rows, field.name);
-    for (size_t i = 0; i < count; ++i) shape = ops.at(field.name)[i]->out_row(shape);
-    return shape;
-  }
-  DType dtype(const Session& session, const Segment& segment, const TransformedField& field) const {
-    bool is_u8 = true;
-    DType dtype = DType::f32;
-    for (const std::string& source : field.from) {
-      const TransformedField* made = find(source, &field);
-      dtype = made ? this->dtype(session, segment, *made) : own(session, segment, source).dtype;
-      is_u8 &= dtype == DType::u8;
-    }
-    dtype = is_u8 ? DType::u8 : DType::f32;
-    for (const auto& op : ops.at(field.name))
-      dtype = op->keeps_bytes() ? op->casts_to().value_or(dtype) : DType::f32;
-    return dtype;
-  }
-  const std::vector<Stretch>& pieces_for(const Session& session, const Segment& segment,
-                                         bool across) const {
-    const std::string key = fmt::format("{}/{}/{}", session.name, segment.name, across);
-    auto& found = pieces[key];
-    if (found.empty()) found = pieces_of(session, segment, across);
-    return found;
-  }
-  const Stretch& piece_at(const Session& session, const Segment& segment, bool across,
-                          uint64_t t) const {
-    const auto& all = pieces_for(session, segment, across);
-    return *(std::ranges::upper_bound(all, t, {}, &Stretch::begin) - 1);
-  }
-
-  // Rows of a source, made or the recording's own; any range within the segment.
-  RowBlock source_rows(const Session& session, const Segment& segment, const std::string& name,
-                       const TransformedField& of, uint64_t first, uint64_t count) const {
-    if (const TransformedField* made = find(name, &of))
-      return rows(session, segment, *made, made->ops.size(), first, count);
-    auto& source = sources[fmt::format("{}/{}/{}", session.name, segment.name, name)];
-    if (!source) source = std::make_unique<SourceRows>(own(session, segment, name));
-    RowBlock block;
-    block.resize(first, count, row_of(source->field));
-    source->read(block);
-    return block;
-  }
-  RowBlock joined(const Session& session, const Segment& segment, const TransformedField& field,
-                  uint64_t first, uint64_t count) const {
-    if (field.from.size() == 1)
-      return source_rows(session, segment, field.from[0], field, first, count);
-    RowBlock all;
-    all.resize(first, count, row(session, segment, field, 0));
-    const uint64_t wide = all.row.back(), lines = all.columns() / wide;
-    uint64_t column = 0;
-    for (const std::string& name : field.from) {
-      const RowBlock one = source_rows(session, segment, name, field, first, count);
-      const uint64_t own_wide = one.columns() / lines;
-      for (uint64_t i = 0; i < count * lines; ++i)
-        std::copy_n(one.values.data() + i * own_wide, own_wide,
-                    all.values.data() + i * wide + column);
-      column += own_wide;
-    }
-    return all;
-  }
-  // Rows of a field after its first `steps` ops; any range within the segment.
-  RowBlock rows(const Session& session, const Segment& segment, const TransformedField& field,
-                size_t steps, uint64_t first, uint64_t count) const {
-    RowBlock all;
-    all.resize(first, count, row(session, segment, field, steps));
-    for (uint64_t t = first; t < first + count;) {
-      const Stretch& piece = piece_at(session, segment, field.across_trials, t);
-      const uint64_t end = std::min(piece.end, first + count);
-      const RowBlock some = piece_rows(session, segment, field, steps, piece, t, end);
-      std::copy(some.values.begin(), some.values.end(), all.at(t));
-      t = end;
-    }
-    return all;
-  }
-  // The same within one piece: each op gets its halo, as far as the piece reaches.
-  RowBlock piece_rows(const Session& session, const Segment& segment, const TransformedField& field,
-                      size_t steps, const Stretch& piece, uint64_t begin, uint64_t end) const {
-    const auto& all = ops.at(field.name);
-    std::vector<std::pair<uint64_t, uint64_t>> ranges(steps + 1);  // before each op, and at the end
-    ranges[steps] = {begin, end};
-    for (size_t i = steps; i-- > 0;) {
-      const auto [b, e] = ranges[i + 1];
-      ranges[i] = {b - std::min(b - piece.begin, all[i]->rows_before()),
-                   std::min(piece.end, e + all[i]->rows_after())};
-    }
-    RowBlock in =
-        joined(session, segment, field, ranges[0].first, ranges[0].second - ranges[0].first);
-    for (size_t i = 0; i < steps; ++i) {
-      RowBlock out;
-      out.resize(ranges[i + 1].first, ranges[i + 1].second - ranges[i + 1].first,
-                 all[i]->out_row(in.row));
-      static const OpStatistic kNone;
-      all[i]->apply(
-          in, out,
-          all[i]->kind() == OpKind::whole_segment ? statistic(session, segment, field, i) : kNone);
-      in = std::move(out);
-    }
-    return in;
-  }
-
-  // Which rows of a segment a statistic counts: u8 [T], empty for all.
-  std::span<const uint8_t> split_parts(const Session& session, const Segment& segment,
-                                       const TransformedField& field, const std::string& op,
-                                       const Json& settings) const {
-    if (settings.value("rows", "train") == "all") return {};
-    const std::string name = settings.value("split", "");
-    if (name.empty() && recording.splits().size() != 1)
-      throw Error(
-          "transform '{}': {} takes its statistic from training rows, but the recording has {} "
-          "splits; name one (split: NAME), draw one with `lacuna split`, or say rows: all",
-          field.name, op, recording.splits().size());
-    // By its name: that compares its bytes with their checksum.
-    const RecordingSplit& split = recording.split(name.empty() ? recording.splits()[0].name : name);
-    const auto parts = split.of(session.name, segment.name);
-    if (parts.empty())
-      throw Error("transform '{}': split '{}' does not cover {}/{}; draw another", field.name,
-                  split.name, session.name, segment.name);
-    return parts;
-  }
-  // Returns how many rows it gave.
-  uint64_t learn(const Session& session, const Segment& segment, const TransformedField& field,
-                 size_t i, TransformOp::Learner& learner) const {
-    uint64_t count = 0;
-    const auto& [op, settings] = field.ops[i];
-    const auto parts = split_parts(session, segment, field, op, settings);
-    const uint64_t columns = row_columns(row(session, segment, field, i));
-    const uint64_t at_once = std::max<uint64_t>(1, kBlockBytes / (4 * columns));
-    for (uint64_t t = 0; t < segment.frames; t += at_once) {
-      throw_if_stopped();
-      const RowBlock block =
-          rows(session, segment, field, i, t, std::min(at_once, segment.frames - t));
-      for (uint64_t r = t; r < t + block.count; ++r)
-        if (parts.empty() || parts[r] == uint8_t(Part::train)) {
-          learner.add(block.at(r), columns);
-          ++count;
-        }
-    }
-    return count;
-  }
-  const OpStatistic& statistic(const Session& session, const Segment& segment,
-                               const TransformedField& field, size_t i) const {
-    const std::string over = field.ops[i].second.value("over", "segment");
-    const std::string key =
-        fmt::format("{}/{}/{}/{}", field.name, i, over == "recording" ? "" : session.name,
-                    over == "segment" ? segment.name : "");
-    const auto found = statistics.find(key);
-    if (found != statistics.end()) return found->second;
-    const auto learner = ops.at(field.name)[i]->learner();
-    uint64_t count = 0;
-    for (const Session& one : recording.sessions()) {
-      if (over != "recording" && one.name != session.name) continue;
-      for (const Segment& other : one.segments)
-        if (over != "segment" || other.name == segment.name)
-          count += learn(one, other, field, i, *learner);
-    }
-    if (count == 0 && field.ops[i].second.value("rows", "train") != "all")
-      throw Error(
-          "transform '{}': {} over {} takes its statistic from training rows of split '{}', and "
-          "{}/{} has no training rows there; use over: session or recording, or rows: all",
-          field.name, field.ops[i].first, over,
-          field.ops[i].second.value("split", recording.splits()[0].name), session.name,
-          segment.name);
-    return statistics[key] = learner->finish();
-  }
-  static uint64_t row_columns(const Shape& row) {
-    uint64_t product = 1;
-    for (const uint64_t extent : row) product *= extent;
-    return product;
-  }
-};
-
-Transforms::Transforms(const Recording& recording, const Json& settings)
+Transforms::Transforms(const Recording& recording, const Json& settings, PythonCall python)
     : recording_(recording), settings_(settings) {
   if (!settings.is_object())
     throw Error("transforms are a map of new fields, not {}", settings.dump());
@@ -340,7 +86,7 @@ Transforms::Transforms(const Recording& recording, const Json& settings)
       throw Error("transform '{}': {}", name, error.what());
     }
   }
-  state_ = std::make_unique<State>(recording_, fields_);
+  state_ = std::make_unique<State>(recording_, fields_, std::move(python));
   for (const TransformedField& field : fields_) {
     auto& ops = state_->ops[field.name];
     for (const auto& [name, json] : field.ops) {
@@ -367,13 +113,35 @@ const TransformedField& made_field(const std::vector<TransformedField>& fields,
 
 DType Transforms::dtype(const Session& session, const Segment& segment,
                         const std::string& name) const {
-  return state_->dtype(session, segment, made_field(fields_, name));
+  const TransformedField& field = made_field(fields_, name);
+  return state_->dtype(session, segment, field, field.ops.size());
 }
 
 Shape Transforms::row_shape(const Session& session, const Segment& segment,
                             const std::string& name) const {
   const TransformedField& field = made_field(fields_, name);
   return state_->row(session, segment, field, field.ops.size());
+}
+
+void Transforms::check_rows(const Session& session, const Segment& segment,
+                            const std::string& name) const {
+  const TransformedField& field = made_field(fields_, name);
+  for (const std::string& source : field.from) {
+    const TransformedField* made = state_->find(source, &field);
+    if (made && needs_python(*made)) return;
+    if (!made) state_->own(session, segment, source);
+  }
+  if (!field.ops.empty() && field.ops[0].first == kPythonOp) return;  // takes them one by one
+  const auto first = std::ranges::find(field.ops, kPythonOp, &std::pair<std::string, Json>::first);
+  state_->row(session, segment, field, size_t(first - field.ops.begin()));
+}
+
+bool Transforms::needs_python(const TransformedField& field) const {
+  if (field.calls_python()) return true;
+  return std::ranges::any_of(field.from, [&](const std::string& source) {
+    const TransformedField* made = state_->find(source, &field);
+    return made && needs_python(*made);
+  });
 }
 
 FieldRole Transforms::role(const Segment& segment, const std::string& name) const {
@@ -387,7 +155,7 @@ FieldRole Transforms::role(const Segment& segment, const std::string& name) cons
 
 OpKind Transforms::kind(const std::string& name) const {
   const TransformedField& field = made_field(fields_, name);
-  OpKind kind = field.python.empty() ? OpKind::pointwise : OpKind::whole_segment;
+  OpKind kind = OpKind::pointwise;
   for (const auto& op : state_->ops.at(name)) kind = std::max(kind, op->kind());
   for (const std::string& source : field.from)
     if (const TransformedField* made = state_->find(source, &field))
@@ -406,7 +174,7 @@ void Transforms::run(const Session& session, const Segment& segment, const std::
                      const Take& take) const {
   const DType dtype = this->dtype(session, segment, name);
   const uint64_t columns = State::row_columns(row_shape(session, segment, name));
-  const uint64_t at_once = std::max<uint64_t>(1, kBlockBytes / (4 * columns));
+  const uint64_t at_once = std::max<uint64_t>(1, kTransformBlockBytes / (4 * columns));
   std::vector<std::byte> bytes;
   for (uint64_t t = 0; t < segment.frames; t += at_once) {
     throw_if_stopped();
@@ -419,9 +187,6 @@ void Transforms::run(const Session& session, const Segment& segment, const std::
 RowBlock Transforms::rows(const Session& session, const Segment& segment, const std::string& name,
                           uint64_t first, uint64_t count) const {
   const TransformedField& field = made_field(fields_, name);
-  if (!field.python.empty())
-    throw Error("transform '{}' calls Python: it runs once a segment, with `lacuna transform`",
-                name);
   LACUNA_ASSERT(first + count <= segment.frames);
   const std::lock_guard lock(state_->mutex);
   return state_->rows(session, segment, field, field.ops.size(), first, count);
@@ -522,38 +287,18 @@ RowBlock Transforms::warm_rows(const Session& session, const Segment& segment,
   return state_->rows(session, segment, field, field.ops.size(), first, count);
 }
 
-namespace {
-// What a statistic depends on beside the session's own fields.
-void add_statistic(const Recording& source, const Session& session, const Json& op,
-                   Hasher& hasher) {
-  const bool is_over_all = op.value("over", "segment") == "recording";
-  if (is_over_all) hasher.add(fmt::format("recording {}\n", hex(source.fingerprint().value())));
-  if (op.value("rows", "train") == "all") return;
-  const std::string name = op.value("split", "");
-  if (name.empty() && source.splits().size() != 1) return;  // refused when it is taken
-  const RecordingSplit& split = source.split(name.empty() ? source.splits()[0].name : name);
-  for (const RecordingSplit::Covered& covered : split.segments)
-    if (is_over_all || covered.session == session.name)
-      hasher.add(
-          fmt::format("{}/{} {}\n", covered.session, covered.segment,
-                      hex(hash64(std::as_bytes(split.of(covered.session, covered.segment))))));
-}
-}  // namespace
-
 uint64_t transform_key(const Recording& source, const std::string& session, const Json& settings,
                        const std::vector<TransformedField>& fields) {
   Hasher hasher;
   const FingerprintPart* part = source.fingerprint().find("session " + session);
   LACUNA_ASSERT(part);
   hasher.add(fmt::format("{} {} {}", hex(part->hash), settings.dump(), kTransformsVersion));
-  for (const TransformedField& field : fields) {
-    for (const auto& [name, op] : field.ops)
-      if (make_transform_op(name, op)->kind() == OpKind::whole_segment)
-        add_statistic(source, source.session(session), op, hasher);
-    const fs::path file = field.python.substr(0, field.python.rfind(':'));
-    if (!field.python.empty() && fs::is_regular_file(file))
-      hasher.add(fmt::format("python {}\n", hex(hash_file(file))));
-  }
+  for (const TransformedField& field : fields)
+    for (const auto& [name, op] : field.ops) {
+      add_python_file(name, op, hasher);
+      if (name != kPythonOp && make_transform_op(name, op)->kind() == OpKind::whole_segment)
+        add_statistic_rows(source, source.session(session), op, hasher);
+    }
   return hasher.value();
 }
 

@@ -19,9 +19,10 @@
 // A result is f32, u8 where all sources are u8 and every op keeps bytes, or what its last cast
 // says. Behaviour stays f32 unless it is cast.
 //
-// A field with `python: FILE.py:FUNCTION` instead of ops is what the user's function makes of a
-// whole segment: whitening, anything. It is called once a segment, by whoever writes the result
-// (derive_recording.h).
+// The op `python: FILE.py:FUNCTION` stands anywhere among the ops (or, alone, instead of them): it
+// is what the user's function makes of a whole segment, called once a segment by whoever writes the
+// result (derive_recording.h). As the first op it gets the sources one by one, each as it is stored
+// (bits as u8, bf16 as f32); after other ops, the one array that they gave.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@
 namespace lacuna {
 
 // Changes where a transform would give other numbers than before: part of a store's key.
-inline constexpr int kTransformsVersion = 1;
+inline constexpr int kTransformsVersion = 2;
+inline constexpr uint64_t kTransformBlockBytes = 1 << 23;  // of f32 rows made at once
 
 struct TransformedField {
   std::string name;
@@ -46,13 +48,21 @@ struct TransformedField {
   std::optional<FieldRole> role;
   bool across_trials = false;
   std::vector<std::pair<std::string, Json>> ops;  // name, settings
-  std::string python;                             // "FILE.py:FUNCTION"; no ops then
+
+  bool calls_python() const;
 };
+
+// Calls the user's function "FILE.py:FUNCTION" of a field on arrays of one segment, all rows; gives
+// [T, ...] in u8 or f32.
+using PythonCall = std::function<Array(const TransformedField& field, const std::string& call,
+                                       const Session& session, const Segment& segment,
+                                       const std::vector<Array>& sources)>;
 
 class Transforms {
  public:
-  // settings: as above, as JSON. Throws Error naming field and op for what cannot be.
-  Transforms(const Recording& recording, const Json& settings);
+  // settings: as above, as JSON. Throws Error naming field and op for what cannot be. Without a
+  // `python`, rows of fields that call it are refused.
+  Transforms(const Recording& recording, const Json& settings, PythonCall python = {});
   ~Transforms();
 
   const Json& settings() const { return settings_; }
@@ -64,6 +74,9 @@ class Transforms {
   DType dtype(const Session& session, const Segment& segment, const std::string& name) const;
   Shape row_shape(const Session& session, const Segment& segment, const std::string& name) const;
   FieldRole role(const Segment& segment, const std::string& name) const;
+  // Throws as row_shape() does, as far as that can be known before Python is called.
+  void check_rows(const Session& session, const Segment& segment, const std::string& name) const;
+  bool needs_python(const TransformedField& field) const;  // it, or a source of it, calls Python
   // The most that any op of it needs: pointwise < neighbour < whole_segment.
   OpKind kind(const std::string& name) const;
   // What is lost in precision, in words; empty: nothing.

@@ -10,6 +10,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/recording/window_fields.h"
+#include "lacuna/run/prepared_recording.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/recording/window_feed.h"
 #include "lacuna/train/session.h"
@@ -277,8 +278,9 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
                       "called in), or with --set recording=DIRECTORY"
                     : "name the place that it has moved to with --recording");
   check_settings(config);
-  const Recording recording = Recording::open(options.path);
-  const Windows windows(recording, options.windows);
+  const PreparedRecording prepared = open_prepared(options);
+  const Recording& recording = prepared.recording;
+  const Windows windows(recording, prepared.windows);
   auto parts = find_parts(windows, recording.split(config.split), note);
   const at::Device device = choose_device(config.train.device, note, group);
   if (device.is_cuda() && device.index() > 0)

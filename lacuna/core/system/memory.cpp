@@ -29,21 +29,22 @@ std::optional<uint64_t> read_number(const fs::path& file) {
   return std::nullopt;  // no such file, or "max"
 }
 
-// "inactive_file 123" of memory.stat: cache that is given back before anything fails.
-uint64_t reclaimable(const fs::path& stat_file, const std::string& name) {
+// "inactive_file 123" and "active_file 45" of memory.stat: cache that is given back before anything
+// fails. Both: files that are read twice, as movies are in every epoch, count as active.
+uint64_t reclaimable(const fs::path& stat_file, const std::string& prefix) {
   std::ifstream in(stat_file);
   std::string key;
+  uint64_t sum = 0;
   for (uint64_t value = 0; in >> key >> value;)
-    if (key == name) return value;
-  return 0;
+    if (key == prefix + "inactive_file" || key == prefix + "active_file") sum += value;
+  return sum;
 }
 
 struct Version {
-  const char *limit, *used, *cache;
+  const char *limit, *used, *prefix;  // prefix: of what memory.stat says of groups below, too
 };
-constexpr Version kVersion2 = {"memory.max", "memory.current", "inactive_file"};
-constexpr Version kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                               "total_inactive_file"};
+constexpr Version kVersion2 = {"memory.max", "memory.current", ""};
+constexpr Version kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
 constexpr uint64_t kNoLimit = uint64_t(1) << 60;  // version 1 writes a huge number for "none"
 
 std::optional<CgroupMemory> read_group(const CgroupFolder& folder) {
@@ -51,7 +52,7 @@ std::optional<CgroupMemory> read_group(const CgroupFolder& folder) {
   const auto limit = read_number(folder.path / version.limit);
   if (!limit || *limit >= kNoLimit) return std::nullopt;
   const uint64_t used = read_number(folder.path / version.used).value_or(0);
-  const uint64_t cache = reclaimable(folder.path / "memory.stat", version.cache);
+  const uint64_t cache = reclaimable(folder.path / "memory.stat", version.prefix);
   return CgroupMemory{*limit, used - std::min(used, cache), (folder.path / version.limit).string()};
 }
 

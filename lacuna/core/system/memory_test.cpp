@@ -24,7 +24,8 @@ TEST(CgroupMemory, ContainerSeesItsOwnLimit) {
   groups.belong("0::/\n");
   groups.put("", "memory.max", "8000000000\n");
   groups.put("", "memory.current", "3000000000\n");
-  groups.put("", "memory.stat", "anon 500\nfile 2500000000\ninactive_file 1000000000\n");
+  groups.put("", "memory.stat",
+             "anon 500\nfile 2500000000\ninactive_file 700000000\nactive_file 300000000\n");
   const auto group = groups.read();
   ASSERT_TRUE(group);
   EXPECT_EQ(group->limit, 8'000'000'000);
@@ -55,8 +56,9 @@ TEST(CgroupMemory, VersionOne) {
   EXPECT_FALSE(groups.read());
   groups.put("memory/job", "memory.limit_in_bytes", "5000\n");
   groups.put("memory/job", "memory.usage_in_bytes", "2000\n");
-  groups.put("memory/job", "memory.stat", "inactive_file 1\ntotal_inactive_file 500\n");
-  EXPECT_EQ(groups.read().value().left(), 3500);
+  groups.put("memory/job", "memory.stat",
+             "inactive_file 1\ntotal_inactive_file 500\ntotal_active_file 20\n");
+  EXPECT_EQ(groups.read().value().left(), 3520);
 }
 
 // The path is the host's, the mount the container's.

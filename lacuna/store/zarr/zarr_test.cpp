@@ -51,6 +51,18 @@ TEST(ZarrWriter, AnyPiecesGiveTheSameFiles) {
     EXPECT_EQ(read_text(folder / "whole" / file), read_text(folder / "pieces" / file)) << file;
 }
 
+// A short movie has no index for a gigabyte.
+TEST(ZarrWriter, AShardIsNoLongerThanWhatThereIs) {
+  const TemporaryDirectory folder;
+  const auto written = random_rows(100, 10, 1);
+  write_zarr(folder / "a", written, {10}, {.rows_per_chunk = 8});
+  EXPECT_LT(fs::file_size(folder / "a/c/0/0"), 2500);  // 13 chunks of 80 bytes and what each has
+  std::vector<std::byte> out(1000);
+  ZarrChunks::Scratch scratch;
+  ZarrChunks(folder / "a").read_rows(0, 100, out, scratch);
+  EXPECT_TRUE(std::ranges::equal(out, written));
+}
+
 TEST(ZarrChunks, EveryRangeOfRowsIsAsWritten) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);

@@ -191,6 +191,8 @@ void ZarrWriter::close() {
   const uint64_t rest = s.waiting.size() % s.chunk_bytes;
   if (rest != 0) s.waiting.resize(s.waiting.size() + s.chunk_bytes - rest);  // the fill value
   s.flush();
+  // One shard is as long as what there is: an index for a gigabyte may be larger than the movie.
+  if (s.shards == 1 && s.shard) s.chunks_per_shard = s.entries.size();
   s.close_shard();
   write_text_atomically(s.path / "zarr.json", s.metadata().dump(2));
   s.files.push_back("zarr.json");

@@ -6,6 +6,8 @@
 //   writer.append(rows);  // any number of whole rows, as often as needed
 //   writer.close();       // zarr.json is written last: without it there is no array
 //
+// An array that fits into one shard has one of its own length.
+//
 // On disk: path/zarr.json, and path/c/0/0/0, path/c/1/0/0, ..: one shard each, its chunks one after
 // another in the order of time, then their index. A chunk of a window therefore lies beside the
 // next one, and both come by one read.

@@ -7,6 +7,7 @@
 namespace lacuna::cli {
 
 void print_frame_store_info(const fs::path& path, bool json, bool check) {
+  const DirectoryLock lock(path, DirectoryLock::Use::reading);
   const Directory store = Directory::open(path, FrameStore::kFormat, FrameStore::kVersion);
   TerminalProgress progress;
   if (check) store.check(progress);

@@ -49,7 +49,7 @@ struct ShardPlan {
 
 class ChunkFrames : public FrameHolder {
  public:
-  ChunkFrames(const StoredSession& session, bool in_memory, Progress& progress) {
+  ChunkFrames(const StoredSession& session, bool in_memory, Progress& progress, uint64_t done) {
     for (const fs::path& folder : session.chunks) segments_.emplace_back(folder);
     for (size_t i = 0; i < segments_.size(); ++i)
       if (segments_[i].shape() != session.fields[i].shape ||
@@ -64,7 +64,7 @@ class ChunkFrames : public FrameHolder {
           const auto [shard, at] = plan_->pieces[piece];
           OpenFile(shard->file).read(at, out);
         },
-        progress);
+        progress, done);
   }
 
   void read(uint32_t segment, uint64_t t, uint64_t lags, uint64_t step, const FrameCast& cast,
@@ -110,15 +110,16 @@ class ChunkFrames : public FrameHolder {
 }  // namespace
 
 std::unique_ptr<FrameHolder> hold_chunks(const StoredSession& session, bool in_memory,
-                                         Progress& progress) {
-  return std::make_unique<ChunkFrames>(session, in_memory, progress);
+                                         Progress& progress, uint64_t done) {
+  return std::make_unique<ChunkFrames>(session, in_memory, progress, done);
 }
 
-uint64_t chunk_bytes_to_load(const StoredSession& session) {
+ChunkBytes chunk_bytes(const StoredSession& session) {
   std::vector<ZarrChunks> segments;
   for (const fs::path& folder : session.chunks) segments.emplace_back(folder);
   const ShardPlan plan(session, segments);
-  return HostCopy::is_held(plan.copy) ? 0 : plan.copy.cuts.back();
+  const uint64_t all = plan.copy.cuts.back();
+  return {all, HostCopy::is_held(plan.copy) ? 0 : all};
 }
 
 }  // namespace lacuna

@@ -57,8 +57,11 @@ std::unique_ptr<FrameHolder> hold_in_memory(std::shared_ptr<const HeldPlan> plan
 // disk:chunks, ram:chunks: the Zarr arrays of a stored session (store/zarr/zarr_chunks.h); in
 // memory: their packed bytes in one copy a host.
 std::unique_ptr<FrameHolder> hold_chunks(const StoredSession& session, bool in_memory,
-                                         Progress& progress);
-// Of ram:chunks: what this process would add to the host's memory.
-uint64_t chunk_bytes_to_load(const StoredSession& session);
+                                         Progress& progress, uint64_t done = 0);
+struct ChunkBytes {
+  uint64_t all = 0;      // of the packed chunks
+  uint64_t to_load = 0;  // what ram:chunks would add to the host's memory
+};
+ChunkBytes chunk_bytes(const StoredSession& session);
 
 }  // namespace lacuna

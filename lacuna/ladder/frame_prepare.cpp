@@ -12,6 +12,7 @@
 #include "lacuna/ladder/frame_holder.h"
 #include "lacuna/ladder/frame_store.h"
 #include "lacuna/ladder/guards.h"
+#include "lacuna/ladder/what_fits.h"
 #include "lacuna/recording/field_json.h"
 #include "lacuna/store/zarr/zarr_writer.h"
 
@@ -243,11 +244,14 @@ class FramePreparer {
       needed =
           uint64_t(double(needed) /
                    sample_chunks(recording_, settings_, {.chunks = 48, .seconds = 0.3}).ratio());
-    check_disk_room(needed, out_, fmt::format("rung disk:{}", name(settings_.form)),
-                    fmt::format("what fits: disk:u8 reads the recording itself and writes nothing; "
-                                "disk:chunks writes less; fewer sessions (--sessions); `lacuna "
-                                "plan {}` compares them all",
-                                shell_word(recording_.path().string())));
+    const Room room = disk_room(needed, out_);
+    if (room.fits()) return;
+    const Rung rung = {Place::disk, settings_.form};
+    check_disk_room(needed, out_, fmt::format("rung {}", name(rung)),
+                    what_fits(recording_, {.rung = rung,
+                                           .field = settings_.field,
+                                           .sessions = options_.sessions,
+                                           .room = disk_room(0, out_).left()}));
   }
 
   void write_session(const Session& session) {

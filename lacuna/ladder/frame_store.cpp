@@ -124,12 +124,15 @@ FrameStore FrameStore::open(const fs::path& path, const Recording& recording, Fo
   wanted.form = form;
   wanted.field = field;
   const std::string command = prepare_frames_command(recording.path(), wanted, path);
-  if (!fs::exists(path)) throw Error("there is no store {}; `{}` makes it", path.string(), command);
+  if (!fs::is_directory(path))
+    throw Error("there is no store {}; `{}` makes it", path.string(), command);
+  auto lock = std::make_shared<const DirectoryLock>(path, DirectoryLock::Use::reading);
   if (DirectoryWriter::unfinished_purpose(path))
     throw Error("store {} is unfinished; `{}` completes it", path.string(), command);
   const Directory directory = Directory::open(path, kFormat, kVersion);
   FrameStore store;
   store.path_ = path;
+  store.lock_ = std::move(lock);
   store.recording_ = recording.path().string();
   read_manifest(path, [&] {
     store.settings_ = settings_from_json(directory.manifest());

@@ -10,6 +10,9 @@
 // Each session is a directory of its own (store/directory.h), written and finished alone: a kill
 // costs the session that was being written, and a session added to the recording prepares only
 // itself. A session whose frames have changed is refused by name.
+//
+// Whoever reads a store holds its lock (shared), so that `prepare --again` and `clean` cannot pull
+// it from under a training; the lock is gone with the process, however that ends.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +58,8 @@ class FrameStore {
   static DirectoryFormat session_format();
 
   // Throws Error for a store that is missing, unfinished or damaged, of another rung or field than
-  // asked for, or made from other frames than the recording has, with the command that makes it.
+  // asked for, made from other frames than the recording has, with the command that makes it, or
+  // being written.
   static FrameStore open(const fs::path& path, const Recording& recording, Form form,
                          const std::string& field);
 
@@ -65,6 +69,8 @@ class FrameStore {
   const StoredSession& session(const std::string& name) const;
   const std::vector<StoredSession>& sessions() const { return sessions_; }
   uint64_t bytes() const;
+  // Shared by copies; nobody writes to the store while one of them lives.
+  const std::shared_ptr<const DirectoryLock>& lock() const { return lock_; }
   // Reads every byte against the checksums, and a sample of frames (or all) against the recording.
   // Throws Error naming the first that differs.
   void verify(const Recording& recording, bool all, Progress& progress) const;
@@ -73,6 +79,7 @@ class FrameStore {
   fs::path path_;
   FrameStoreSettings settings_;
   std::string recording_;  // for commands
+  std::shared_ptr<const DirectoryLock> lock_;
   std::vector<StoredSession> sessions_;
 };
 

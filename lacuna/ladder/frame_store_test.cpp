@@ -113,6 +113,20 @@ TEST(FrameStore, AStoppedStoreIsCompleted) {
   }
 }
 
+TEST(FrameStore, NobodyWritesToAStoreThatIsRead) {
+  const StoredToy toy;
+  toy.prepare(Form::bf16);
+  {
+    const Frames reader = toy.frames("disk:bf16");
+    const Frames copy = reader;
+    EXPECT_ERROR(toy.prepare(Form::bf16, {.again = true}), "in use by another program");
+    EXPECT_NO_THROW(toy.frames("disk:bf16"));  // any number of readers
+  }
+  EXPECT_EQ(toy.prepare(Form::bf16, {.again = true}).written, 3);
+  const auto writer = DirectoryWriter::lock(toy.store(Form::bf16));
+  EXPECT_ERROR(toy.frames("disk:bf16"), "in use by another program that writes to it");
+}
+
 TEST(FrameStore, AnotherStoreOrStaleFramesAreRefused) {
   const StoredToy toy;
   toy.prepare(Form::bf16);

@@ -11,6 +11,7 @@
 #include "lacuna/ladder/frame_holder.h"
 #include "lacuna/ladder/frame_store.h"
 #include "lacuna/ladder/guards.h"
+#include "lacuna/ladder/what_fits.h"
 
 namespace lacuna {
 
@@ -19,6 +20,7 @@ struct Frames::State {
   DType moved = DType::u8;
   Shape shape;  // [Y, X]
   uint64_t pixels = 0;
+  std::shared_ptr<const DirectoryLock> lock;  // of the store; null: the recording's own frames
   struct OfSession {
     std::unique_ptr<FrameHolder> holder;  // null: not chosen
     FrameCast cast;
@@ -50,6 +52,9 @@ struct PlannedSession {
   std::optional<StoredSession> chunks;  // of chunk rungs
   DType held = DType::u8;
   std::shared_ptr<const HeldPlan> memory;  // of rungs in memory
+  ChunkBytes packed;                       // of ram:chunks
+
+  uint64_t bytes_in_memory() const { return memory ? bytes_of(*memory) : packed.all; }
 };
 
 std::string where(const Session& session, const Segment& segment) {
@@ -109,9 +114,13 @@ class FramesOpener {
       if (session.rung.place == Place::ram && session.rung.form != Form::chunks)
         session.memory =
             plan_held(session.fields, session.held, recording_.sessions()[session.number].name);
+      if (session.rung.place == Place::ram && session.chunks)
+        session.packed = chunk_bytes(*session.chunks);
     }
     return planned;
   }
+
+  std::shared_ptr<const DirectoryLock> lock() const { return store_ ? store_->lock() : nullptr; }
 
  private:
   bool is_chosen(const std::string& name) const {
@@ -149,7 +158,8 @@ class FramesOpener {
                               .segments = {},
                               .chunks = {},
                               .held = DType::u8,
-                              .memory = {}};
+                              .memory = {},
+                              .packed = {}};
     if (store_) {
       const StoredSession& stored = store_->session(session.name);
       planned.fields = stored.fields;
@@ -218,18 +228,35 @@ void check_room(const Recording& recording, const FramesOptions& options,
   uint64_t needed = options.beside_bytes;
   for (const PlannedSession& session : planned) {
     if (session.memory && !is_held_already(*session.memory)) needed += bytes_of(*session.memory);
-    if (session.chunks && session.rung.place == Place::ram)
-      needed += chunk_bytes_to_load(*session.chunks);
+    needed += session.packed.to_load;
   }
-  if (needed == options.beside_bytes && needed == 0) return;
-  const uint64_t a_pixel = item_size(held_dtype(options.rung));
-  check_memory_room(
-      needed, fmt::format("rung {}", name(options.rung)),
-      what_fits(recording, options.field, a_pixel,
-                memory_room(0).free - std::min(memory_room(0).free, options.beside_bytes)));
+  if (memory_room(needed).fits()) return;
+  const Room beside = memory_room(options.beside_bytes);
+  check_memory_room(needed, fmt::format("rung {}", name(options.rung)),
+                    beside.fits() ? what_fits(recording, {.rung = options.rung,
+                                                          .field = options.field,
+                                                          .sessions = options.sessions,
+                                                          .room = beside.left()})
+                                  : fmt::format("{} of it are not for frames but for batches and "
+                                                "what is kept beside them: a smaller train.batch, "
+                                                "fewer train.threads or ranks take less",
+                                                format_bytes(options.beside_bytes)));
 }
 
 }  // namespace
+
+std::string precision_lost(const Recording& recording, const std::string& field, Rung rung) {
+  if (held_dtype(rung) != DType::bf16) return {};
+  for (const Session& session : recording.sessions())
+    for (const Segment& segment : session.segments)
+      if (const Field* frames = segment.find(field); frames && frames->dtype == DType::f32)
+        return fmt::format(
+            "rung {} rounds field '{}', which is f32, to bf16: 3 digits of each value stay; a rung "
+            "of f32 keeps them all. Counts and behaviour stay as recorded",
+            name(rung), field);
+  return fmt::format("rung {} rounds frames to bf16; all 256 grey levels stay distinct",
+                     name(rung));
+}
 
 Frames::Frames(const Recording& recording, const FramesOptions& options, Progress& progress) {
   const auto state = std::make_shared<State>();
@@ -237,13 +264,14 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
   state->moved = moved_dtype(state->rung, options.cast);
   FramesOptions chosen = options;
   chosen.rung = state->rung;
-  const std::vector<PlannedSession> planned = FramesOpener(recording, chosen).plan();
+  const FramesOpener opener(recording, chosen);
+  const std::vector<PlannedSession> planned = opener.plan();
+  state->lock = opener.lock();
   check_room(recording, chosen, planned);
 
   state->sessions.resize(recording.sessions().size());
   uint64_t to_load = 0, loaded = 0;
-  for (const PlannedSession& session : planned)
-    if (session.memory) to_load += bytes_of(*session.memory);
+  for (const PlannedSession& session : planned) to_load += session.bytes_in_memory();
   if (to_load > 0) progress.begin("loading frames", to_load, "bytes");
   for (const PlannedSession& session : planned) {
     State::OfSession& of = state->sessions[session.number];
@@ -265,12 +293,12 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
     of.cast = {session.held, is_resident(state->rung) ? DType::u8 : state->moved, state->pixels};
     if (session.memory) {
       of.holder = hold_in_memory(session.memory, progress, loaded);
-      loaded += bytes_of(*session.memory);
     } else if (session.chunks) {
-      of.holder = hold_chunks(*session.chunks, session.rung.place == Place::ram, progress);
+      of.holder = hold_chunks(*session.chunks, session.rung.place == Place::ram, progress, loaded);
     } else {
       of.holder = hold_on_disk(session.fields);
     }
+    loaded += session.bytes_in_memory();
   }
   if (to_load > 0) progress.end();
   state_ = state;

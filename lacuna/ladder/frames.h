@@ -49,6 +49,9 @@ struct FramesOptions {
   uint64_t beside_bytes = 0;               // memory that the caller will take: batches, other ranks
 };
 
+// What the numbers of a rung lose of those that were recorded, in words; empty: nothing.
+std::string precision_lost(const Recording& recording, const std::string& field, Rung rung);
+
 class Frames {
  public:
   // Throws Error naming session and segment: a field that is missing, is not u8 (on rungs of bytes)

@@ -41,7 +41,7 @@ Recording write_movie(const fs::path& path, uint64_t frames, uint64_t seed) {
   Random random(seed);
   std::vector<uint8_t> rows(frames * kMoviePixels), counts(frames);
   for (uint64_t i = 0; i < rows.size(); ++i)
-    rows[i] = uint8_t(i % 3 ? rows[i - 1] : random.next() >> 56);
+    rows[i] = uint8_t(i % 12 ? rows[i - 1] : random.next() >> 56);
   writer.begin_session({.name = "s", .rate = 120, .units = {"u"}});
   writer.begin_segment("movie");
   writer.add_field("stim", FieldRole::stimulus,
@@ -121,6 +121,55 @@ TEST(FramesProcesses, FourHoldOneCopyAndLittleElse) {
   EXPECT_LE(double(frames), 1.05 * double(bytes));
 }
 
+// Resident bytes a frame, by the system's own count: u8 means one byte a pixel.
+TEST(FramesProcesses, EveryRungHoldsTheBytesAFrameThatItSays) {
+  const TemporaryDirectory folder;
+  const uint64_t frames = 8000;  // 20.8 MB
+  const Recording movie = write_movie(folder / "rec", frames, test_seed());
+  prepare_frames(movie, {.form = Form::bf16}, folder / "bf16", {});
+  prepare_frames(movie, {.form = Form::f32}, folder / "f32", {});
+  prepare_frames(movie, {.form = Form::chunks}, folder / "chunks", {});
+  const ZarrChunks chunks(folder / "chunks" / "s" / "movie" / "stim.zarr");
+  const double packed = double(chunks.packed_bytes(0, frames)) / double(frames);
+  EXPECT_LT(packed, 0.6 * kMoviePixels);  // else this would not tell chunks from u8
+  const double a_pixel = kMoviePixels;
+  for (const auto& [rung, bytes] :
+       std::vector<std::pair<std::string, double>>{{"ram:u8@device", a_pixel},
+                                                   {"ram:bf16", 2 * a_pixel},
+                                                   {"ram:f32", 4 * a_pixel},
+                                                   {"ram:chunks@device", packed},
+                                                   {"tiered@device", a_pixel},
+                                                   {"disk:u8@device", 0},
+                                                   {"disk:bf16", 0},
+                                                   {"disk:f32", 0},
+                                                   {"disk:chunks@device", 0}}) {
+    SCOPED_TRACE(rung);
+    Signal ready, end;
+    Child process([&, rung = rung] {
+      FramesOptions options = {.rung = recording_rung_from_name(rung),
+                               .hot_bytes = frames * kMoviePixels};
+      if (needs_store(options.rung)) options.store = folder / std::string(name(options.rung.form));
+      const Frames held(movie, options);
+      std::vector<std::byte> out(held.frame_bytes());
+      for (uint64_t t = 0; t < frames; ++t) held.read(0, 0, t, 1, 1, out.data());
+      ready.give();
+      ready.close_giving();
+      return end.wait() ? 0 : 1;
+    });
+    ready.close_giving();
+    ASSERT_TRUE(ready.wait()) << "the process ended before it was ready";
+    const MemoryOf memory(process.pid());
+    end.give();
+    EXPECT_EQ(process.wait(), 0);
+    const double found = double(memory.frames_pss) / double(frames);
+    EXPECT_GE(found, 0.97 * bytes);
+    EXPECT_LE(found, 1.05 * bytes + 16);  // its first page is not frames
+    if (!kHasShadow) {
+      EXPECT_LT(memory.private_bytes, 12u << 20) << "frames are held a second time";
+    }
+  }
+}
+
 TEST(FramesProcesses, OneKilledWhileLoadingLeavesTheOthersWhole) {
   const TemporaryDirectory folder;
   const uint64_t seed = test_seed();
@@ -169,6 +218,52 @@ TEST(FramesProcesses, TwentyStartsAndKillsLeaveNothing) {
     process.kill();
   }
   EXPECT_EQ(count_files(folder.path()), files);
+}
+
+// What a start does is the same the twentieth time: no lock, file or memory of a killed one is met.
+TEST(FramesProcesses, TheTwentiethStartDoesWhatTheFirstDid) {
+  const TemporaryDirectory folder;
+  const Recording movie = write_movie(folder / "rec", 2000, test_seed());
+  prepare_frames(movie, {.form = Form::chunks}, folder / "chunks", {});
+  for (const std::string rung : {"disk:u8@device", "disk:chunks@device", "ram:u8@device"}) {
+    SCOPED_TRACE(rung);
+    std::vector<uint64_t> requests;
+    for (int start = 0; start < 20; ++start) {
+      Signal ready;
+      int counted[2];
+      ASSERT_EQ(::pipe(counted), 0);
+      Child process([&] {
+        const auto calls = [] {
+          std::ifstream io("/proc/self/io");
+          std::string word;
+          for (uint64_t value = 0; io >> word >> value;)
+            if (word == "syscr:") return value;
+          return uint64_t(0);
+        };
+        const uint64_t before = calls();
+        FramesOptions options = {.rung = recording_rung_from_name(rung)};
+        if (needs_store(options.rung)) options.store = folder / "chunks";
+        load_windows(Recording::open(folder / "rec"), options, 1);
+        const uint64_t took = calls() - before;
+        (void)!::write(counted[1], &took, sizeof took);
+        ready.give();
+        ::pause();
+        return 0;
+      });
+      ready.close_giving();
+      ASSERT_TRUE(ready.wait()) << "the process ended before it was ready";
+      uint64_t took = 0;
+      ASSERT_EQ(::read(counted[0], &took, sizeof took), ssize_t(sizeof took));
+      requests.push_back(took);
+      process.kill();
+      ::close(counted[0]);
+      ::close(counted[1]);
+    }
+    EXPECT_GT(requests[0], 0);
+    // Batches made ahead when the first is taken: some more or less.
+    EXPECT_LE(double(requests.back()), 1.5 * double(requests[0]) + 100);
+    EXPECT_NO_THROW(DirectoryLock(folder / "chunks", DirectoryLock::Use::writing));
+  }
 }
 
 // ---- the disk
@@ -326,6 +421,33 @@ TEST(Guards, TheWatchWarnsOnceBeforeMemoryEnds) {
   EXPECT_EQ(warned, 1);
   EXPECT_NE(words.find("only 400 B"), words.npos) << words;
   EXPECT_GT(MemoryWatch::default_least(), 0);
+}
+
+// The watch looks at the limits that the guards look at.
+TEST(Guards, TheWatchSeesTheLimitOfTheProcess) {
+  if (kHasShadow) GTEST_SKIP() << "AddressSanitizer's own memory counts";
+  Child process([] {
+    const rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+    const uint64_t machine = free_memory();
+    uint64_t data = 0;
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmData:")) data = MemoryOf::kilobytes(line);
+    const rlimit bound = {data + (100 << 20), none.rlim_max};
+    if (::setrlimit(RLIMIT_DATA, &bound) != 0) return 2;
+    if (free_memory() > 100u << 20 || machine <= free_memory()) return 3;
+    if (MemoryWatch::default_least() > (data + (100 << 20)) / 10) return 4;
+    std::atomic<bool> warned = false;
+    const MemoryWatch watch([&](const std::string&) { warned = true; }, 80 << 20, {},
+                            std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (warned) return 5;  // its own thread's stack takes 8 MB
+    const std::vector<char> more(40 << 20, 'x');
+    for (int i = 0; i < 20'000 && !warned; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return warned && more[1] == 'x' ? 0 : 6;
+  });
+  EXPECT_EQ(process.wait(), 0);
 }
 
 TEST(Guards, BothNumbersAndTheMargin) {

@@ -147,8 +147,27 @@ TEST(Frames, WhatDoesNotFitIsRefusedWithBothNumbers) {
   FramesOptions options = options_for("ram:f32");
   options.beside_bytes = uint64_t(1) << 50;
   const std::string words = error_of([&] { Frames(toy.recording, options); });
-  for (const char* part : {"ram:f32 needs", "are free", "disk:u8", "lacuna plan"})
+  for (const char* part : {"ram:f32 needs", "are free", "1.13 PB of it are not for frames",
+                           "train.batch", "train.threads"})
     EXPECT_NE(words.find(part), words.npos) << words;
+}
+
+TEST(Frames, RoundingIsNamed) {
+  const Toy toy;
+  const auto lost = [&](const Recording& recording, const char* rung) {
+    return precision_lost(recording, "stim", recording_rung_from_name(rung));
+  };
+  EXPECT_EQ(lost(toy.recording, "ram:u8"), "");
+  EXPECT_EQ(lost(toy.recording, "disk:f32"), "");
+  EXPECT_NE(lost(toy.recording, "ram:bf16").find("256 grey levels stay distinct"),
+            std::string::npos);
+  RecordingWriter writer(toy.folder / "floats", {});
+  writer.begin_session({.name = "s", .rate = 120, .units = {"u"}});
+  writer.begin_segment("g");
+  writer.add_field("stim", FieldRole::stimulus,
+                   Array::from(std::vector<float>(50 * 6, 0.123f), {50, 2, 3}));
+  EXPECT_NE(lost(writer.commit({}), "disk:bf16").find("field 'stim', which is f32"),
+            std::string::npos);
 }
 
 TEST(Frames, SessionsThatAreNotChosenAreNotLoaded) {

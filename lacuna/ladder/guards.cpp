@@ -26,9 +26,13 @@ fs::path existing_folder(fs::path folder) {
   return folder;
 }
 
-// What the limits of this process (ulimit -d, ulimit -v) leave it.
-uint64_t left_by_limits() {
+// What the limits of this process (ulimit -d, ulimit -v) allow and leave it.
+struct OwnLimits {
+  uint64_t limit = std::numeric_limits<uint64_t>::max();
   uint64_t left = std::numeric_limits<uint64_t>::max();
+};
+OwnLimits own_limits() {
+  OwnLimits own;
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
     for (const auto& [word, kind] : {std::pair("VmData:", RLIMIT_DATA), {"VmSize:", RLIMIT_AS}}) {
@@ -36,47 +40,23 @@ uint64_t left_by_limits() {
       if (!line.starts_with(word) || ::getrlimit(kind, &limit) != 0) continue;
       if (limit.rlim_cur == RLIM_INFINITY) continue;
       const uint64_t used = std::stoull(line.substr(7)) * 1024;
-      left = std::min<uint64_t>(left, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+      own.limit = std::min<uint64_t>(own.limit, limit.rlim_cur);
+      own.left = std::min<uint64_t>(own.left, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
     }
-  return left;
+  return own;
 }
 
 }  // namespace
 
+uint64_t free_memory() { return std::min(available_memory(), own_limits().left); }
+
 Room memory_room(uint64_t needed) {
   give_back_freed_memory();
-  return {needed, std::min(available_memory(), left_by_limits())};
+  return {needed, free_memory()};
 }
 
 Room disk_room(uint64_t needed, const fs::path& folder) {
   return {needed, free_disk_bytes(existing_folder(folder))};
-}
-
-std::string what_fits(const Recording& recording, const std::string& field, uint64_t bytes_a_pixel,
-                      uint64_t free) {
-  uint64_t pixels = 0, sessions = 0, fitting = 0;
-  const auto room = uint64_t(double(free) / kRoom);
-  for (const Session& session : recording.sessions()) {
-    for (const Segment& segment : session.segments)
-      if (const Field* frames = segment.find(field)) pixels += frames->rows() * frames->columns();
-    ++sessions;
-    if (pixels * bytes_a_pixel <= room) fitting = sessions;
-  }
-  std::string words = "what fits: disk:u8 holds no frames in memory";
-  if (room > 0) words += fmt::format("; tiered with {} of them in memory", format_bytes(room));
-  if (bytes_a_pixel > 1 && pixels <= room)
-    words += fmt::format("; ram:u8 holds the same numbers in {}", format_bytes(pixels));
-  if (fitting > 0 && fitting < sessions)
-    words += fmt::format("; the first {} of {} sessions", fitting, sessions);
-  if (pixels * bytes_a_pixel > room && room > 0) {
-    const double times = double(pixels * bytes_a_pixel) / double(room);
-    words += fmt::format(
-        "; 1/{} of the rate, or of the pixels of a frame (`lacuna transform` with --step or "
-        "--resize)",
-        uint64_t(times) + (double(uint64_t(times)) < times));
-  }
-  return words +
-         fmt::format("; `lacuna plan {}` compares them all", shell_word(recording.path().string()));
 }
 
 void check_memory_room(uint64_t needed, const std::string& what, const std::string& remedy) {
@@ -123,14 +103,15 @@ struct MemoryWatch::State {
 uint64_t MemoryWatch::default_least() {
   uint64_t all = uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGE_SIZE));
   if (const auto group = cgroup_memory()) all = std::min(all, group->limit);
-  return std::min(std::max<uint64_t>(all / 20, 256 << 20), all / 2);
+  all = std::min(all, own_limits().limit);
+  return std::min(std::max<uint64_t>(all / 20, 256 << 20), all / 10);
 }
 
 MemoryWatch::MemoryWatch(std::function<void(const std::string&)> warn, uint64_t least,
                          std::function<uint64_t()> available, std::chrono::milliseconds every)
     : state_(std::make_unique<State>()) {
   state_->warn = std::move(warn);
-  state_->available = available ? std::move(available) : [] { return available_memory(); };
+  state_->available = available ? std::move(available) : free_memory;
   state_->least = least ? least : default_least();
   state_->thread = std::thread([this, every] { state_->watch(every); });
 }

@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "lacuna/recording/recording.h"
+#include "lacuna/core/system/file.h"
 
 namespace lacuna {
 
@@ -24,15 +24,16 @@ struct Room {
   uint64_t needed = 0;  // without the margin
   uint64_t free = 0;
 
+  // What is left for more, with the margin kept.
+  uint64_t left() const {
+    const auto most = uint64_t(double(free) / kRoom);
+    return most > needed ? most - needed : 0;
+  }
   bool fits() const { return double(needed) * kRoom <= double(free); }
 };
+uint64_t free_memory();  // now, within all these limits
 Room memory_room(uint64_t needed);
 Room disk_room(uint64_t needed, const fs::path& folder);  // the folder, or one above it, exists
-
-// What of a recording's frames would fit into so much memory, in words, for a message: rungs, fewer
-// sessions, a lower rate or resolution. bytes_a_pixel: of the form that did not fit.
-std::string what_fits(const Recording& recording, const std::string& field, uint64_t bytes_a_pixel,
-                      uint64_t free);
 
 // Throws Error with both numbers, and `remedy` behind them, unless it fits.
 void check_memory_room(uint64_t needed, const std::string& what, const std::string& remedy);
@@ -40,7 +41,8 @@ void check_disk_room(uint64_t needed, const fs::path& folder, const std::string&
                      const std::string& remedy);
 
 // Looks, while it lives, once a second at the memory that is available, and calls `warn` from its
-// own thread, once, when less than `least` is left: before the system kills somebody.
+// own thread, once, when less than `least` is left: before the system kills somebody, or memory is
+// refused.
 class MemoryWatch {
  public:
   explicit MemoryWatch(std::function<void(const std::string&)> warn, uint64_t least = 0,
@@ -50,8 +52,8 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
-  // 5% of the machine's memory, or of the cgroup's limit where that is less; at least 256 MB, but
-  // never more than half of it.
+  // 5% of the machine's memory, or of the cgroup's or the process's limit where that is less; at
+  // least 256 MB, but never more than a tenth of it.
   static uint64_t default_least();
 
  private:

@@ -9,6 +9,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
+#include "lacuna/ladder/window_memory.h"
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/run/prepared_recording.h"
 #include "lacuna/train/checkpoint.h"
@@ -139,17 +140,53 @@ std::vector<double> session_shares(const RecordingOptions& options, const Record
   return shares;
 }
 
-// Of the batches of all ranks: those made ahead, two in use, and two that a GPU fetches from.
-uint64_t bytes_of_batches(const Config& config, const Recording& recording, Rung rung, DType cast,
-                          at::Device device) {
-  const LaggedField& stimulus = config.recording.windows.stimulus;
+// Of a session: rows of counts and inputs as floats, and what evaluation keeps of its windows.
+void count_session(const Config& config, const std::map<Part, Windows>& parts, uint32_t session,
+                   WindowMemory& memory) {
+  const Windows& training = parts.at(Part::train);
+  const Session& in = training.recording().sessions()[session];
+  const uint64_t units = training.units_of(session).size();
+  for (const Segment& segment : in.segments)
+    for (const Field& field : segment.fields)
+      if (field.role == FieldRole::counts || field.role == FieldRole::validity ||
+          field.role == FieldRole::behaviour)
+        memory.field_bytes += field.bytes();
+  uint64_t inputs = 0;
+  for (const LaggedField& input : config.recording.windows.inputs)
+    for (const Segment& segment : in.segments)
+      if (const Field* field = segment.find(input.field)) {
+        inputs += field->columns() * input.lags;
+        break;
+      }
+  memory.row_bytes = std::max(memory.row_bytes, (2 * units + inputs) * sizeof(float));
+  for (const std::string& name : config.evaluate.parts) {
+    const auto found = parts.find(part_from_name(name));
+    if (found == parts.end()) continue;
+    const auto [first, last] = found->second.of_session(session);
+    memory.evaluated_bytes =
+        std::max(memory.evaluated_bytes, (last - first) * WindowMemory::evaluated_window(units));
+  }
+}
+
+WindowMemory memory_beside(const Config& config, const std::map<Part, Windows>& parts,
+                           const std::vector<uint32_t>& sessions, const FramesOptions& frames,
+                           at::Device device, const Group& group) {
+  const Windows& training = parts.at(Part::train);
+  WindowMemory memory = {.batch = uint64_t(config.train.batch),
+                         .ranks = uint64_t(group.world()),
+                         .threads = uint64_t(config.train.threads),
+                         .has_gpu = device.is_cuda()};
   uint64_t pixels = 0;
-  for (const Session& session : recording.sessions())
-    for (const Segment& segment : session.segments)
-      if (const Field* field = segment.find(stimulus.field)) pixels = field->columns();
-  const uint64_t batches = uint64_t(config.train.threads) + 2 + 2 + (device.is_cuda() ? 2 : 0);
-  return batches * uint64_t(config.train.batch) * stimulus.lags * pixels *
-         item_size(moved_dtype(rung, cast));
+  for (const uint32_t s : sessions) {
+    count_session(config, parts, s, memory);
+    for (const Segment& segment : training.recording().sessions()[s].segments)
+      if (const Field* field = segment.find(frames.field)) pixels = field->columns();
+  }
+  if (!is_resident(frames.rung))
+    memory.window_bytes = config.recording.windows.stimulus.lags * pixels *
+                          item_size(moved_dtype(frames.rung, frames.cast));
+  if (!config.recording.weight_column.empty()) memory.weighed_windows = training.size();
+  return memory;
 }
 
 FramesOptions frames_options(const Config& config, const Recording& recording, at::Device device) {
@@ -163,8 +200,7 @@ FramesOptions frames_options(const Config& config, const Recording& recording, a
           .hot_bytes = options.hot_bytes,
           .shares = session_shares(options, recording),
           .rungs = options.rungs,
-          .sessions = options.windows.sessions,
-          .beside_bytes = bytes_of_batches(config, recording, rung, cast, device)};
+          .sessions = options.windows.sessions};
 }
 
 // All frames, once; a piece at a time through the host's memory.
@@ -288,20 +324,24 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   const std::vector<uint32_t> sessions = trained_sessions(parts.at(Part::train));
   Config named = config;
   name_sessions(named, recording, sessions);
-  RecordingSession session = {
-      .config = named,
-      .recording = recording,
-      .windows = windows,
-      .parts = std::move(parts),
-      .fingerprint = fingerprint_of(recording, sessions),
-      .frames = Frames(recording, frames_options(named, recording, device), progress),
-      .sessions = sessions,
-      .scales = {},
-      .model = {},
-      .device = device,
-      .movie = {},
-      .group = &group,
-      .watch = std::make_shared<MemoryWatch>(note)};
+  const auto watch = std::make_shared<MemoryWatch>(note);
+  FramesOptions frames = frames_options(named, recording, device);
+  frames.beside_bytes = memory_beside(named, parts, sessions, frames, device, group).bytes();
+  if (const std::string lost = precision_lost(recording, frames.field, frames.rung); !lost.empty())
+    note(lost);
+  RecordingSession session = {.config = named,
+                              .recording = recording,
+                              .windows = windows,
+                              .parts = std::move(parts),
+                              .fingerprint = fingerprint_of(recording, sessions),
+                              .frames = Frames(recording, frames, progress),
+                              .sessions = sessions,
+                              .scales = {},
+                              .model = {},
+                              .device = device,
+                              .movie = {},
+                              .group = &group,
+                              .watch = watch};
   const WindowFields fields(session.part(Part::train));
   session.model =
       make_core_readout(session.config.model, shape_of(session, fields), device, config.train.seed);

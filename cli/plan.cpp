@@ -26,6 +26,7 @@ system's file cache; an epoch holds the way to the GPU and what memory cannot ke
 Neither holds the model. docs/ladder.md explains the rungs.
 
 Of a recording the table also says what is lost in precision, and how well its own frames compress.
+`pays back`: epochs after which preparing or loading beats reading the recording as it lies.
 
 Examples:
   lacuna plan demo
@@ -137,7 +138,8 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
 
 void run(const Arguments& arguments, const CLI::App& command) {
   if (is_recording_at(arguments.screen)) return run_recording(arguments, command);
-  for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--demand"})
+  for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--weights",
+                             "--weighed", "--demand"})
     if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
   const Screen screen = Screen::open(arguments.screen);
   const Machine machine = machine_for(arguments, screen);
@@ -208,7 +210,15 @@ void add_plan(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
   command->add_option("--mix", recording.mix, "Of a recording: proportional or balanced sessions")
+      ->check(CLI::IsMember({"proportional", "balanced"}))
       ->capture_default_str();
+  command
+      ->add_option("--weights", recording.weights,
+                   "Of a recording: how much sessions or subjects are drawn, as m1=3,m2_007=1")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_flag("--weighed", recording.is_weighed,
+                    "Of a recording: windows are drawn by a column (order.column)");
   command
       ->add_option("--demand", recording.demand,
                    "Of a recording: windows a second that the model takes, a rank")

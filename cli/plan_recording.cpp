@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <optional>
+
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/load/session_order.h"
 #include "lacuna/plan/ladder_words.h"
 #include "lacuna/plan/recording_plan.h"
+#include "lacuna/screen/import/table.h"
 
 namespace lacuna::cli {
 namespace {
@@ -21,10 +26,15 @@ PlanDisk disk_from_text(const std::string& text, const fs::path& beside) {
 
 std::string or_dash(double value, const std::string& text) { return value > 0 ? text : "-"; }
 
+std::string pays_back(const RecordingRungPlan& rung) {
+  if (rung.pays_back) return format_epochs(*rung.pays_back);
+  return rung.prepare_seconds + rung.start_seconds > 0 ? "never" : "-";
+}
+
 void print_rungs(const RecordingPlan& plan) {
   std::vector<std::vector<std::string>> rows = {{"rung", "on disk", "in memory", "moved/batch",
                                                  "prepare", "start", "ms/batch", "cold ms", "epoch",
-                                                 "total", "lost", "fits", ""}};
+                                                 "total", "pays back", "lost", "fits", ""}};
   const auto bytes = [](double value) { return format_bytes(uint64_t(value)); };
   for (const RecordingRungPlan& rung : plan.rungs)
     rows.push_back({name(rung.rung), or_dash(rung.disk_bytes, bytes(rung.disk_bytes)),
@@ -34,16 +44,46 @@ void print_rungs(const RecordingPlan& plan) {
                     format_digits(1000 * rung.batch_seconds),
                     or_dash(rung.cold_seconds, format_digits(1000 * rung.cold_seconds)),
                     format_seconds(rung.epoch_seconds), format_seconds(rung.total_seconds),
-                    rung.lost.empty() ? "nothing" : "digits", rung.fits() ? "yes" : "no",
-                    plan.pick == rung.rung ? "<- picked" : ""});
-  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+                    pays_back(rung), rung.lost.empty() ? "nothing" : "digits",
+                    rung.fits() ? "yes" : "no", plan.pick == rung.rung ? "<- picked" : ""});
+  fmt::print("{}", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
-std::vector<double> shares_for(const std::string& mix, const RecordingSizes& sizes) {
-  if (session_mix_from_name(mix) == SessionMix::balanced)
+// "NAME=SHARE" of sessions, else of subjects, whose share their sessions divide by their length.
+std::vector<double> shares_of_names(const std::vector<std::string>& texts,
+                                    const Recording& recording, const RecordingSizes& sizes) {
+  std::vector<std::string> subjects;
+  std::vector<uint64_t> first = {0};
+  for (size_t s = 0; s < recording.sessions().size(); ++s) {
+    subjects.push_back(recording.sessions()[s].subject);
+    first.push_back(first.back() + sizes.session_frames[s]);
+  }
+  std::vector<double> shares(subjects.size(), 0.0);
+  std::map<std::string, double> of_subjects;
+  for (const std::string& text : texts) {
+    const size_t equal = text.find('=');
+    const auto share =
+        equal == text.npos ? std::nullopt : parse_number(std::string_view(text).substr(equal + 1));
+    if (!share || !(*share > 0))
+      throw UsageError("--weights {}: write NAME=SHARE with a share above 0, such as m1=3", text);
+    const std::string name = text.substr(0, equal);
+    const auto found = std::ranges::find(recording.sessions(), name, &Session::name);
+    if (found == recording.sessions().end())
+      of_subjects[name] = *share;
+    else
+      shares[size_t(found - recording.sessions().begin())] = *share;
+  }
+  if (of_subjects.empty()) return shares;
+  const std::vector<double> more = weights_of_subjects(of_subjects, subjects, first);
+  for (size_t s = 0; s < shares.size(); ++s) shares[s] += more[s];
+  return shares;
+}
+
+std::vector<double> shares_for(const RecordingPlanArguments& arguments, const Recording& recording,
+                               const RecordingSizes& sizes) {
+  if (!arguments.weights.empty()) return shares_of_names(arguments.weights, recording, sizes);
+  if (session_mix_from_name(arguments.mix) == SessionMix::balanced)
     return std::vector<double>(sizes.session_frames.size(), 1.0);
-  if (session_mix_from_name(mix) == SessionMix::weighted)
-    throw UsageError("--mix weighted: weights are a training's; plan knows proportional, balanced");
   return {};
 }
 
@@ -69,7 +109,8 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
   settings.threads = arguments.threads;
   settings.demand = arguments.demand;
   settings.cast = dtype_from_name(arguments.cast);
-  settings.shares = shares_for(arguments.mix, sizes);
+  settings.shares = shares_for(arguments, recording, sizes);
+  settings.is_weighed = arguments.is_weighed;
   const RecordingPlan plan = plan_recording(sizes, costs, machine, disks, settings);
   if (arguments.json) {
     Json json = to_json(plan);

@@ -17,6 +17,8 @@ struct RecordingPlanArguments {
   int threads = 2;
   double demand = 20'000;
   std::string field = "stim", cast = "f32", mix = "proportional";
+  std::vector<std::string> weights;  // "NAME=SHARE" of sessions or subjects
+  bool is_weighed = false;           // by a column
   bool json = false;
 };
 void plan_recording_command(const RecordingPlanArguments& arguments);

@@ -9,6 +9,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/ladder/chunk_sample.h"
 #include "lacuna/ladder/frames.h"
+#include "lacuna/ladder/window_memory.h"
 #include "lacuna/ops/cast/pixels.h"
 
 namespace lacuna {
@@ -65,11 +66,12 @@ RecordingSizes RecordingSizes::of(const Recording& recording, const std::string&
   RecordingSizes sizes;
   sizes.lags = lags;
   for (const Session& session : recording.sessions()) {
-    uint64_t frames = 0;
+    uint64_t frames = 0, behaviour = 0;
     for (const Segment& segment : session.segments)
       for (const Field& one : segment.fields) {
         if (one.name != field) {
           sizes.field_bytes += one.bytes();
+          if (one.role == FieldRole::behaviour) behaviour = std::max(behaviour, one.columns());
           continue;
         }
         frames += one.rows();
@@ -77,6 +79,10 @@ RecordingSizes RecordingSizes::of(const Recording& recording, const std::string&
         sizes.is_u8 = sizes.is_u8 && one.dtype == DType::u8;
       }
     sizes.session_frames.push_back(frames);
+    const uint64_t units = session.units.size();
+    sizes.row_bytes = std::max(sizes.row_bytes, (2 * units + behaviour) * sizeof(float));
+    sizes.evaluated_bytes =
+        std::max(sizes.evaluated_bytes, frames / 5 * WindowMemory::evaluated_window(units));
   }
   sizes.windows = sizes.frames();
   if (sizes.windows == 0)

@@ -17,7 +17,10 @@ struct RecordingSizes {
   uint64_t windows = 0;                  // about one a frame
   uint64_t lags = 33;
   uint64_t field_bytes = 0;  // of counts, behaviour and the like, which stay in memory
-  bool is_u8 = true;         // else the frames are floats as recorded
+  uint64_t row_bytes = 0;    // of a window's counts, validity and behaviour, as floats
+  // What scoring keeps of the longest session: a fifth of its windows, as most splits have it.
+  uint64_t evaluated_bytes = 0;
+  bool is_u8 = true;  // else the frames are floats as recorded
 
   uint64_t frames() const;
   double frame_bytes() const { return double(frames()) * double(pixels); }  // as u8

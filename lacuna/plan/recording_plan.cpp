@@ -10,6 +10,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/guards.h"
+#include "lacuna/ladder/window_memory.h"
 #include "lacuna/plan/ladder_words.h"
 
 namespace lacuna {
@@ -74,13 +75,20 @@ class RecordingPlanner {
     if (rung.form == Form::chunks) return u8_bytes() / costs_.ratio;
     return u8_bytes() * double(item_size(held_dtype(rung)));
   }
-  // Batches of all ranks: made ahead, in use, and two pinned ones where a GPU fetches them.
+  // Batches of all ranks, fields beside the movie, and what scoring keeps.
   double beside_bytes(Rung rung) const {
-    const double ahead =
-        std::clamp(std::floor(settings_.prefetch_bytes / std::max(1.0, batch_bytes(rung))), 1.0,
-                   double(settings_.threads + 2));
-    const double pinned = machine_.gpu ? 2 : 0;
-    return ranks() * (ahead + 2 + pinned) * batch_bytes(rung) + double(sizes_.field_bytes);
+    const uint64_t item = is_resident(rung) ? 0 : item_size(moved(rung));
+    const WindowMemory memory = {.batch = std::min(settings_.batch, sizes_.windows),
+                                 .window_bytes = sizes_.lags * sizes_.pixels * item,
+                                 .row_bytes = sizes_.row_bytes,
+                                 .ranks = settings_.ranks,
+                                 .threads = uint64_t(settings_.threads),
+                                 .has_gpu = machine_.gpu.has_value(),
+                                 .most_ahead = uint64_t(settings_.prefetch_bytes),
+                                 .field_bytes = sizes_.field_bytes,
+                                 .weighed_windows = settings_.is_weighed ? sizes_.windows : 0,
+                                 .evaluated_bytes = sizes_.evaluated_bytes};
+    return double(memory.bytes());
   }
 
   // What tiered may hold: what is left of memory, but not more than all.
@@ -270,6 +278,17 @@ void choose(RecordingPlan& plan) {
     plan.reason += "; bytes are moved and become numbers where the model computes";
 }
 
+// Against the rung that prepares and loads nothing.
+void find_pay_back(const Machine& machine, RecordingPlan& plan) {
+  const RecordingRungPlan& own = plan.of(machine.gpu ? "disk:u8@device" : "disk:u8@worker");
+  if (!own.fits()) return;
+  for (RecordingRungPlan& rung : plan.rungs) {
+    const double spent = rung.prepare_seconds + rung.start_seconds;
+    const double saved = own.epoch_seconds - rung.epoch_seconds;
+    if (spent > 0 && saved > 0) rung.pays_back = spent / saved;
+  }
+}
+
 void add_notes(const RecordingSizes& sizes, const std::vector<PlanDisk>& disks,
                RecordingPlan& plan) {
   for (const RecordingRungPlan& rung : plan.rungs)
@@ -284,16 +303,11 @@ void add_notes(const RecordingSizes& sizes, const std::vector<PlanDisk>& disks,
           in_words(needed), needed <= disk.free ? "and" : "but only", in_words(disk.free),
           disk.folder.string()));
     }
-  const RecordingRungPlan* lossy = nullptr;
   for (const RecordingRungPlan& rung : plan.rungs)
-    if (rung.fits() && !rung.lost.empty() && (!lossy || rung.total_seconds < lossy->total_seconds))
-      lossy = &rung;
-  if (lossy &&
-      (!plan.pick || lossy->total_seconds * kAlike < plan.of(name(*plan.pick)).total_seconds))
-    plan.notes.push_back(
-        fmt::format("{} would take {}, but it loses precision ({}): it is never "
-                    "picked unasked",
-                    name(lossy->rung), format_seconds(lossy->total_seconds), lossy->lost));
+    if (rung.fits() && !rung.lost.empty())
+      plan.notes.push_back(
+          fmt::format("{} would take {}, but it loses precision ({}): it is never picked unasked",
+                      name(rung.rung), format_seconds(rung.total_seconds), rung.lost));
 }
 
 }  // namespace
@@ -336,6 +350,7 @@ RecordingPlan plan_recording(const RecordingSizes& sizes, const RecordingCosts& 
   plan.settings = settings;
   const RecordingPlanner planner(sizes, costs, machine, disks, settings);
   for (const Rung rung : planned_rungs()) plan.rungs.push_back(planner.plan(rung));
+  find_pay_back(machine, plan);
   choose(plan);
   add_notes(sizes, disks, plan);
   return plan;
@@ -355,6 +370,7 @@ Json to_json(const RecordingPlan& plan) {
                      {"cold_ms_per_batch", 1000 * rung.cold_seconds},
                      {"epoch_seconds", rung.epoch_seconds},
                      {"total_seconds", rung.total_seconds},
+                     {"pays_back_epochs", rung.pays_back ? Json(*rung.pays_back) : Json()},
                      {"lost", rung.lost},
                      {"folder", rung.folder.string()},
                      {"fits", rung.fits()},

@@ -59,6 +59,7 @@ struct RecordingPlanSettings {
   // A small convolutional core on a large GPU takes some 10,000.
   double demand = 20'000;
   std::vector<double> shares = {};  // drawn a session; empty: by its length
+  bool is_weighed = false;          // windows are drawn by a column, which every rank keeps
 };
 
 struct RecordingRungPlan {
@@ -72,6 +73,9 @@ struct RecordingRungPlan {
   double batch_seconds = 0;    // the loader's, warm
   double cold_seconds = 0;     // a batch: what must be read from the disk
   double epoch_seconds = 0, total_seconds = 0;
+  // Epochs after which preparing or loading has paid for itself against reading the recording as it
+  // lies (disk:u8): nothing where it never does, and for rungs that do neither.
+  std::optional<double> pays_back;
   std::string lost;                // precision; empty: nothing
   fs::path folder;                 // where its store would lie: the first disk that has room
   std::vector<std::string> lacks;  // what is missing, with the numbers; empty: it fits

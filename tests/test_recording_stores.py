@@ -128,10 +128,10 @@ def test_a_small_disk_is_seen_before_anything_is_written(movies, tmp_path):
     assert "MB are free there" in done.stderr and "disk:u8 reads the recording itself" in done.stderr, done.stderr
 
 
-def make_cgroup(megabytes):
+def make_cgroup(megabytes, number=0):
     """A new control group with so much memory; None where none can be made."""
     for folder, limit in (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
-        group = pathlib.Path(folder) / f"lacuna-test-{os.getpid()}"
+        group = pathlib.Path(folder) / f"lacuna-test-{os.getpid()}-{number}"
         try:
             group.mkdir()
             if not (group / limit).exists():  # an ordinary folder: no control groups are mounted there

@@ -1,0 +1,193 @@
+"""A recording four times the memory that a training may take: trained cold from disk within it, by four processes at once,
+one of them killed while it loads; what does not fit is refused with numbers and what would fit."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from checkpoint_files import tensors
+from program import PROGRAM, has_torch, lacuna, succeed
+from test_recording_stores import make_cgroup
+
+SIDE, LAGS, BATCH = 51, 8, 64
+GROUP_MB, DATA_MB = 256, 400  # of a control group; of private memory (torch's own libraries take 300 MB of that)
+SETTINGS = {
+    "window.lags": LAGS, "model.channels": 2, "model.temporal": 1, "model.layers": 1, "model.first_kernel": 5,
+    "train.epochs": 1, "train.steps_an_epoch": 30, "train.batch": BATCH, "train.validation_windows": 128,
+    "train.device": "cpu", "train.threads": 2, "evaluate.baselines": "false", "evaluate.parts": "[]", "order.by": "balanced",
+}
+
+
+class Bound:
+    """A control group with so much memory where one can be made, else a limit on private memory (RLIMIT_DATA)."""
+
+    def __init__(self, number=0):
+        self.group = make_cgroup(GROUP_MB, number)
+        self.bytes = (GROUP_MB if self.group else DATA_MB) << 20
+
+    def start(self, *words, **options):
+        """The program in the background, within the limit."""
+        def enter():
+            if self.group:
+                (self.group / "cgroup.procs").write_text(str(os.getpid()))
+            else:
+                resource.setrlimit(resource.RLIMIT_DATA, (self.bytes, self.bytes))
+        return subprocess.Popen([str(word) for word in (PROGRAM, *words)], preexec_fn=enter, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"},
+                                **options)
+
+    def run(self, *words, **options):
+        process = self.start(*words, **options)
+        out, errors = process.communicate(timeout=280)
+        return process.returncode, out, errors
+
+    def peak(self):
+        """Bytes of the group at its fullest; None where that is not counted."""
+        for name in ("memory.peak", "memory.max_usage_in_bytes"):
+            if self.group and (self.group / name).exists():
+                return int((self.group / name).read_text())
+        return None
+
+    def close(self):
+        for _ in range(100):  # a process that was killed leaves its group a moment later
+            try:
+                return self.group and self.group.rmdir()
+            except OSError:
+                time.sleep(0.05)
+
+
+@pytest.fixture
+def bound():
+    bound = Bound()
+    yield bound
+    bound.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """`rec`: a short session and three long ones whose frames lie in .npy files, four limits in all; a store of chunks."""
+    if not has_torch():
+        pytest.skip("built without torch")
+    folder = tmp_path_factory.mktemp("limits")
+    probe = Bound()
+    frames = 4 * probe.bytes // SIDE**2
+    probe.close()
+    rng = np.random.default_rng(1)
+    block = np.repeat(rng.integers(0, 256, (2000, SIDE, 3), np.uint8), 17, axis=2)  # compresses; every frame another
+    sizes = [frames // 16, *([frames * 5 // 16 + 1] * 3)]
+    for s, rows in enumerate(sizes):
+        session = folder / "sources" / f"s{s}"
+        session.mkdir(parents=True)
+        movie = np.lib.format.open_memmap(session / "stim.npy", mode="w+", dtype=np.uint8, shape=(rows, SIDE, SIDE))
+        for first in range(0, rows, len(block)):
+            movie[first : first + len(block)] = (block + np.uint8(first // 2000 + s))[: rows - first]
+        movie.flush()
+        del movie
+        np.save(session / "robs.npy", rng.poisson(0.2, (rows, 3)).astype(np.uint8))
+        np.save(session / "trial_inds.npy", (np.arange(rows) // 500).astype(np.int32))
+    succeed("import", "recording", folder / "rec", *sorted((folder / "sources").iterdir()), "--rate", 120, "--in-place")
+    succeed("split", folder / "rec", "--name", "trials", "--seed", 1)
+    succeed("prepare", folder / "rec", "--rung", "disk:chunks", "--out", folder / "chunks")
+    (folder / "config.yaml").write_text("recording: rec\n")
+    return folder
+
+
+def words(rung, out, **changes):
+    settings = {**SETTINGS, "rung": rung, **changes}
+    if "chunks" in rung:
+        settings["store"] = "chunks"
+    return ["train", "config.yaml", "--out", out, *(word for item in settings.items() for word in
+                                                    ("--set", "=".join(map(str, item))))]
+
+
+def drop_cache(folder):
+    """Nothing of these files is left in memory."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def is_on_a_disk(folder):
+    """Where the temporary folder is in memory, nothing can be cold."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True).stdout.strip()
+    return kind not in ("tmpfs", "ramfs", "overlayfs")
+
+
+def movie_bytes(folder):
+    return sum(path.stat().st_size for path in (folder / "sources").glob("*/stim.npy"))
+
+
+@pytest.mark.parametrize("rung", ["disk:u8", "disk:chunks"])
+def test_four_times_the_limit_trains_within_it(folder, bound, tmp_path, rung):
+    assert movie_bytes(folder) >= 4 * bound.bytes
+    drop_cache(folder)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock
+    code, out, errors = bound.run(*words(rung, tmp_path / "run"), cwd=folder)
+    assert code == 0, errors
+    read = 512 * (resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock - before)
+    print(f"{read / 1e6:.0f} MB were read from a disk")
+    if is_on_a_disk(folder):  # cold: of the movie more than the limit comes from there
+        assert read > (bound.bytes if rung == "disk:u8" else 1e6)
+    assert bound.peak() is None or bound.peak() <= bound.bytes
+    assert "of memory are left" not in errors, errors  # page cache is no need
+    assert all(np.isfinite(value).all() for value in tensors(tmp_path / "run/checkpoints/last.safetensors").values())
+
+
+def test_what_does_not_fit_is_refused_with_what_would(folder, bound, tmp_path):
+    code, out, errors = bound.run(*words("ram:u8", tmp_path / "run"), cwd=folder)
+    assert code == 1, (out, errors)
+    last = errors.splitlines()[-1]
+    assert "rung ram:u8" in last and "needs 1." in last and "with the margin of 1.2" in last and " are free; " in last, last
+    for remedy in ("disk:u8 holds no frames in memory", "tiered with ", "the first 1 of 4 sessions, ", "--step ", "--resize "):
+        assert remedy in last, f"{remedy} is missing: {last}"
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def holds_frames(pid):
+    """Whether a process has memory for frames."""
+    try:
+        return any("lacuna-frames" in os.readlink(link) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # it came and went
+        return False
+
+
+def test_four_share_and_one_is_killed_while_it_loads(folder, tmp_path):
+    """The short session in shared memory, the others from the disk; each process within a limit of its own."""
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    shared = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    hot = {"tiered.hot": (folder / "sources/s0/stim.npy").stat().st_size, "train.steps_an_epoch": 6}
+    drop_cache(folder)
+    bounds = [Bound(number) for number in range(4)]
+    started = []
+    try:
+        for number, bound in enumerate(bounds):
+            started.append(bound.start(*words("tiered", tmp_path / f"run{number}", **hot), cwd=folder))
+        while not holds_frames(started[0].pid):
+            assert started[0].poll() is None, started[0].communicate()
+            time.sleep(0.001)
+        started[0].send_signal(signal.SIGKILL)
+        for process in started[1:]:
+            out, errors = process.communicate(timeout=280)
+            assert process.returncode == 0, errors
+        assert started[0].wait() == -signal.SIGKILL
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+        for bound in bounds:
+            bound.close()
+    first, *others = (tensors(tmp_path / f"run{number}/checkpoints/last.safetensors") for number in (1, 2, 3))
+    for other in others:
+        assert all(np.array_equal(first[name], other[name]) for name in first)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    assert not {name for name in os.listdir("/dev/shm") if "lacuna" in name} - shared if shared else True
+    # A start after all that: the killed one left no lock, no memory and no socket that answers.
+    assert lacuna(*words("tiered", tmp_path / "again", **hot), cwd=folder).returncode == 0
+    assert "all were there" in succeed("prepare", folder / "rec", "--rung", "disk:chunks", "--out", folder / "chunks")

@@ -1,11 +1,13 @@
 #include "lacuna/load/loader.h"
 
 #include "lacuna/core/system/stop.h"
+#include "lacuna/core/system/stop_host.h"
 
 namespace lacuna {
 
 void throw_if_stopped_meanwhile() {
   if (stop_detail::state.load(std::memory_order_relaxed) == 1) throw_if_stopped();
+  if (is_stop_asked_by_host()) throw Stopped();
 }
 
 LoaderState state_at(const Order& order, uint64_t epoch, uint64_t position) {

@@ -57,5 +57,8 @@ struct ScreenSummary {
 
 // Reads every sample once. Throws Error where an index, a code or a part is out of its range.
 ScreenSummary summarise(const Screen& screen, Progress& progress = Progress::none());
+// What `lacuna info --json` prints and Python's Screen.summary() gives, its path and fingerprint
+// included.
+Json to_json(const ScreenSummary& summary, const Screen& screen);
 
 }  // namespace lacuna

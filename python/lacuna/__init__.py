@@ -7,8 +7,12 @@
     x = torch.randn(6, 3, 64)                                # [nodes, samples, width]
     out = lacuna.aggregate(graph, x, removed, ptr)           # [types, nodes, samples, width]
 
-Every operator is also in ``torch.ops.lacuna``, on plain tensors.
+Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen` and :class:`Loader`.
 """
+
+from __future__ import annotations
+
+import importlib
 
 from ._library import has_cuda, load as _load
 
@@ -23,6 +27,15 @@ from .cast import cast  # noqa: E402
 from .errors import check_errors  # noqa: E402
 from .graph import Graph  # noqa: E402
 from .masks import MaskArena, masks, split_masks  # noqa: E402
+
+# Imported when first used: they need lacuna._core, which a build without nanobind does not have.
+_LAZY = {
+    "Error": "_core",
+    "Loader": "loader",
+    "Screen": "screen",
+    "Split": "screen",
+    "UsageError": "_core",
+}
 
 __all__ = [
     "BipartiteGraph",
@@ -39,4 +52,17 @@ __all__ = [
     "masks",
     "removed_lists",
     "split_masks",
+    *_LAZY,
 ]
+
+
+def __getattr__(name: str):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lacuna' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_LAZY))

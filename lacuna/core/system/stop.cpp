@@ -1,9 +1,12 @@
 #include "lacuna/core/system/stop.h"
 
+#include "lacuna/core/system/stop_host.h"
+
 namespace lacuna {
 namespace {
 
 std::atomic<int> holders = 0;  // of Unstoppable
+std::atomic<StopQuestion> stop_question = nullptr;
 
 }  // namespace
 
@@ -24,6 +27,13 @@ bool is_due() noexcept {
 }  // namespace stop_detail
 
 void ask_to_stop() noexcept { stop_detail::state = 1; }
+void take_back_stop() noexcept { stop_detail::state = 0; }
+
+void set_stop_question(StopQuestion question) noexcept { stop_question = question; }
+bool is_stop_asked_by_host() {
+  const StopQuestion question = stop_question;
+  return question && question();
+}
 
 Unstoppable::Unstoppable() noexcept { ++holders; }
 Unstoppable::~Unstoppable() { --holders; }

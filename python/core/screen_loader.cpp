@@ -1,0 +1,202 @@
+// ScreenLoader: batches of a screen, made ahead of time by C++ threads.
+#include <unistd.h>
+
+#include <memory>
+
+#include "core.h"
+#include "lacuna/core/error.h"
+#include "lacuna/graph/removal.h"
+#include "lacuna/ladder/rung_source.h"
+#include "lacuna/load/loader.h"
+
+namespace lacuna::python {
+namespace {
+
+using ScreenBatches = Loader<RungSource>;
+using KeptBatch = BatchRef<RungBatch>;
+
+// Arrays over a batch's own buffers, which live until the last of the arrays is gone.
+class BatchArrays {
+ public:
+  explicit BatchArrays(KeptBatch batch)
+      : kept_(new KeptBatch(std::move(batch))),
+        owner_(kept_, [](void* p) noexcept { delete static_cast<KeptBatch*>(p); }) {}
+
+  const RungBatch& batch() const { return **kept_; }
+  template <class T>
+  nb::object view(const T* data, std::initializer_list<size_t> shape) const {
+    return view(data, shape, nb::dtype<T>());
+  }
+  nb::object view(const void* data, std::initializer_list<size_t> shape,
+                  nb::dlpack::dtype dtype) const {
+    return nb::cast(nb::ndarray<nb::numpy>(const_cast<void*>(data), shape.size(), shape.begin(),
+                                           owner_, nullptr, dtype));
+  }
+
+ private:
+  KeptBatch* kept_;
+  nb::capsule owner_;
+};
+
+nb::dlpack::dtype column_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::u8:
+      return nb::dtype<uint8_t>();
+    case DType::u16:
+      return nb::dtype<uint16_t>();
+    case DType::u32:
+      return nb::dtype<uint32_t>();
+    case DType::i32:
+      return nb::dtype<int32_t>();
+    case DType::i64:
+      return nb::dtype<int64_t>();
+    case DType::f32:
+      return nb::dtype<float>();
+    default:
+      return nb::dtype<double>();
+  }
+}
+
+class ScreenLoader {
+ public:
+  ScreenLoader(const Screen& screen, std::optional<std::vector<uint32_t>> selection,
+               std::vector<std::string> columns, const std::string& rung, const fs::path& store,
+               const OrderSettings& order, int threads, std::optional<uint64_t> prefetch,
+               const nb::object& progress)
+      : screen_(screen), columns_(columns), process_(::getpid()) {
+    const RungOptions options = {rung_from_name(rung, kScreenRungs), store};
+    run_long(progress, [&](Progress& p) {
+      masks_ = RungMasks(screen_, screen_.graph(), options, p);
+      const RungSource source(screen_, masks_, order.global_batch,
+                              {std::move(selection), std::move(columns)});
+      loader_ = std::make_unique<ScreenBatches>(
+          source, LoaderSettings{order, threads, prefetch.value_or(masks_.prefetch(threads))});
+    });
+  }
+  ~ScreenLoader() {
+    // The threads of a loader do not follow into a forked process: there is nothing to join.
+    if (!is_own_process()) (void)loader_.release();
+  }
+  ScreenLoader(const ScreenLoader&) = delete;
+  ScreenLoader& operator=(const ScreenLoader&) = delete;
+
+  nb::object next() {
+    KeptBatch batch;
+    {
+      ScreenBatches& loader = own_loader();
+      const nb::gil_scoped_release release;
+      batch = loader.next();
+    }
+    if (!batch) return nb::none();
+    return arrays(BatchArrays(std::move(batch)));
+  }
+  uint64_t batches() const { return loader_->order().batches(); }
+  nb::object state() const { return to_python(to_json(loader_->state())); }
+  void seek(const nb::object& state) {
+    const LoaderState to = loader_state_from_json(from_python(state));
+    ScreenBatches& loader = own_loader();
+    const nb::gil_scoped_release release;
+    loader.seek(to);
+  }
+  uint64_t samples() const { return loader_->source().size(); }
+
+ private:
+  bool is_own_process() const { return ::getpid() == process_; }
+  ScreenBatches& own_loader() {
+    if (!is_own_process())
+      throw Error(
+          "a Loader does not work in a forked process, because its threads stayed behind; "
+          "make it there, or start processes with spawn");
+    return *loader_;
+  }
+
+  // sample [B] i64, removed [ptr[B]] i32, ptr [B + 1] i32, label [B, L] f32, each column [B],
+  // masks [B, stride] u8 where the rung loads them
+  nb::dict arrays(const BatchArrays& arrays) const {
+    const ScreenBatch& batch = arrays.batch().samples();
+    const size_t size = batch.size();
+    nb::dict all;
+    all["sample"] = arrays.view(reinterpret_cast<const int64_t*>(batch.samples().data()), {size});
+    all["removed"] = arrays.view(batch.removed().data(), {batch.removed().size()});
+    all["ptr"] = arrays.view(batch.ptr().data(), {size + 1});
+    all["label"] = arrays.view(batch.labels().data(), {size, batch.label_count()});
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const ColumnValues& column = batch.columns()[c];
+      all[columns_[c].c_str()] =
+          arrays.view(column.bytes().data(), {size}, column_dtype(column.dtype()));
+    }
+    if (masks_.loads_masks()) all["masks"] = masks(arrays);
+    return all;
+  }
+
+  nb::object masks(const BatchArrays& arrays) const {
+    const RungBatch& batch = arrays.batch();
+    const size_t size = batch.size(), stride = masks_.layout().stride();
+    if (batch.block()) return arrays.view(batch.block(), {size, stride});
+    auto* copy = new std::vector<uint8_t>(size * stride);  // views of a store lie apart
+    for (size_t b = 0; b < size; ++b)
+      std::copy_n(batch.records()[b], stride, copy->data() + b * stride);
+    const nb::capsule owner(copy,
+                            [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
+    const size_t shape[] = {size, stride};
+    return nb::cast(nb::ndarray<nb::numpy, uint8_t>(copy->data(), 2, shape, owner));
+  }
+
+  Screen screen_;
+  std::vector<std::string> columns_;
+  pid_t process_;
+  RungMasks masks_;
+  std::unique_ptr<ScreenBatches> loader_;
+};
+
+// Where the masks of a screen's node and edge types lie in a record: [(name, elements, offset)].
+nb::list mask_sections(const Screen& screen) {
+  const MaskLayout layout(RemovalRules(screen.graph()), MaskForm::u8);
+  nb::list all;
+  for (const auto& section : layout.sections())
+    all.append(nb::make_tuple(section.name, section.count, section.offset));
+  return all;
+}
+
+// ptr [genes + 1], place: what torch.ops.lacuna.masks reads, as u32.
+nb::tuple mask_table(const Screen& screen) {
+  const RemovalRules rules(screen.graph());
+  MaskTable table(rules, MaskLayout(rules, MaskForm::u8));
+  return nb::make_tuple(numpy_view(Array::from(std::move(table.ptr))),
+                        numpy_view(Array::from(std::move(table.place))));
+}
+
+}  // namespace
+
+void bind_screen_loader(nb::module_& module) {
+  module.def("mask_sections", &mask_sections);
+  module.def("mask_table", &mask_table);
+  nb::class_<ScreenLoader>(module, "ScreenLoader")
+      .def(
+          "__init__",
+          [](ScreenLoader* self, const Screen& screen,
+             std::optional<std::vector<uint32_t>> selection, std::vector<std::string> columns,
+             const std::string& rung, const fs::path& store, uint64_t batch, uint64_t seed,
+             bool shuffle, bool drop_last, uint32_t rank, uint32_t world, int threads,
+             std::optional<uint64_t> prefetch, const nb::object& progress) {
+            const OrderSettings order = {.global_batch = batch,
+                                         .seed = seed,
+                                         .shuffled = shuffle,
+                                         .remainder = drop_last ? Remainder::drop : Remainder::keep,
+                                         .rank = rank,
+                                         .world = world};
+            new (self) ScreenLoader(screen, std::move(selection), std::move(columns), rung, store,
+                                    order, threads, prefetch, progress);
+          },
+          nb::arg("screen"), nb::arg("selection").none(), nb::arg("columns"), nb::arg("rung"),
+          nb::arg("store"), nb::arg("batch"), nb::arg("seed"), nb::arg("shuffle"),
+          nb::arg("drop_last"), nb::arg("rank"), nb::arg("world"), nb::arg("threads"),
+          nb::arg("prefetch").none(), nb::arg("progress").none())
+      .def("next", &ScreenLoader::next)
+      .def("state", &ScreenLoader::state)
+      .def("seek", &ScreenLoader::seek)
+      .def_prop_ro("batches", &ScreenLoader::batches)
+      .def_prop_ro("samples", &ScreenLoader::samples);
+}
+
+}  // namespace lacuna::python

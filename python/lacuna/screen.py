@@ -1,0 +1,252 @@
+"""Screens: one graph and many samples, each of which removes a few genes and has measured labels."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from . import _core
+from ._progress import Progress
+from ._write import write_screen
+from .graph import Graph
+
+PARTS = {"train": 0, "validation": 1, "test": 2, "unused": 255}
+
+
+class Split:
+    """A part for every sample: train, validation, test or unused.
+
+    Attributes:
+        name: its name in the screen.
+        parts: [S] u8 view; :data:`lacuna.screen.PARTS` has the meaning of the numbers.
+        how: how it was drawn, or where it came from.
+    """
+
+    def __init__(self, name: str, parts: np.ndarray, how: Mapping):
+        self.name, self.parts, self.how = name, parts, dict(how or {})
+
+    def samples(self, part: str) -> np.ndarray:
+        """The numbers of the samples of a part, ascending."""
+        return np.flatnonzero(self.parts == PARTS[_part_name(part)])
+
+    @property
+    def train(self) -> np.ndarray:
+        return self.samples("train")
+
+    @property
+    def validation(self) -> np.ndarray:
+        return self.samples("validation")
+
+    @property
+    def test(self) -> np.ndarray:
+        return self.samples("test")
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{part} {len(self.samples(part)):,}" for part in PARTS)
+        return f"Split({self.name!r}: {counts})"
+
+
+class Screen:
+    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`.
+
+    Arrays are read-only views of the files; nothing is copied.
+
+    Attributes:
+        path: where it lies.
+        genes: their names, by index.
+        label_names: [L].
+        labels: [S, L] f32; NaN = not measured.
+        removed, ptr: sample s removes the genes ``removed[ptr[s]:ptr[s + 1]]``.
+        columns: what else is known about each sample, by name: a :class:`Column` each.
+    """
+
+    def __init__(self, core: _core.Screen):
+        self._core = core
+        self.path = Path(core.path)
+        self.label_names = list(core.label_names)
+        self.removed, self.ptr = core.removed, core.ptr
+        self.labels = core.labels.reshape(core.size, len(self.label_names))
+        self.columns = {name: Column(name, values, names) for name, values, names in core.columns}
+        self._nodes = {name: (names, dict(features)) for name, names, features in core.node_types}
+        self._graph = None
+
+    # ---- making
+    @classmethod
+    def open(cls, path: str | os.PathLike, check: bool = True) -> Screen:
+        """Opens a screen.
+
+        Args:
+            path: its directory.
+            check: read every byte against its checksum first, so that nothing is computed from bytes that have changed
+                (seconds at millions of samples). False reads none of the samples.
+        """
+        with Progress() as progress:
+            return cls(_core.Screen.open(Path(path), check, progress))
+
+    @classmethod
+    def write(cls, path: str | os.PathLike, graph, samples, **options) -> Screen:
+        """Writes a new screen from what you have, and opens it; see :func:`lacuna.write_screen`."""
+        write_screen(path, graph, samples, **options)
+        return cls.open(path, check=False)
+
+    # ---- looking
+    def __len__(self) -> int:
+        return self._core.size
+
+    @property
+    def genes(self) -> list[str]:
+        return self._nodes["gene"][0]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of graph and samples, as `lacuna info` shows it."""
+        return f"{self._core.fingerprint:016x}"
+
+    @property
+    def splits(self) -> list[str]:
+        return [name for name, _, _ in self._core.splits]
+
+    def split(self, name: str) -> Split:
+        """A split by name."""
+        for found, parts, how in self._core.splits:
+            if found == name:
+                return Split(found, parts, how)
+        raise _core.Error(f"{self.path}: no split {name!r}; it has {', '.join(self.splits) or 'none'}")
+
+    def make_split(
+        self,
+        name: str,
+        by: str = "random",
+        fractions: Iterable[float] = (0.8, 0.1, 0.1),
+        seed: int = 0,
+        column: str = "",
+        bins: int = 10,
+        repeats_together: bool = True,
+    ) -> Split:
+        """Draws a split, adds it to the screen on disk and returns it (docs/evaluation.md says what each kind tests).
+
+        Args:
+            name: of the new split.
+            by: random, stratified, gene or pair.
+            fractions: of train, validation and test; what they leave of 1 is unused.
+            seed: of the draw.
+            column: stratified: a column or a label; pair: a column of categories, or none.
+            bins: stratified by numbers.
+            repeats_together: samples that remove the same genes go to the same part.
+        """
+        with Progress() as progress:
+            _core.make_split(
+                self.path, name, by, tuple(fractions), seed, column, bins, repeats_together, progress
+            )
+        self._core = _core.Screen.open(self.path, False, None)
+        return self.split(name)
+
+    def remove_split(self, name: str) -> None:
+        """Takes a split out of the screen on disk."""
+        _core.remove_split(self.path, name)
+        self._core = _core.Screen.open(self.path, False, None)
+
+    def removed_of(self, sample: int) -> list[str]:
+        """The names of the genes that a sample removes."""
+        return [self.genes[g] for g in self.removed[self.ptr[sample] : self.ptr[sample + 1]]]
+
+    @property
+    def graph(self) -> Graph:
+        """The gene-gene edge types, laid out for the operators; made once."""
+        if self._graph is None:
+            import torch
+
+            edges = {
+                name: torch.from_numpy(edges.astype(np.int64))
+                for source, name, target, edges, _ in self._core.edge_types
+                if source == target == "gene"
+            }
+            self._graph = Graph.from_edges(len(self.genes), dict(sorted(edges.items())))
+        return self._graph
+
+    def edges(self) -> dict[tuple[str, str, str], np.ndarray]:
+        """[2, E] of every edge type, sources then targets, by (source type, name, target type)."""
+        return {(source, name, target): edges for source, name, target, edges, _ in self._core.edge_types}
+
+    def edge_values(self) -> dict[tuple[str, str, str], dict[str, np.ndarray]]:
+        """[E] f32 of every value that edges have, by edge type and name."""
+        return {(source, name, target): dict(values) for source, name, target, _, values in self._core.edge_types}
+
+    def features(self, node_type: str = "gene") -> dict[str, np.ndarray]:
+        """[N, d] f32 of every feature of a node type, by name."""
+        return self._nodes[node_type][1]
+
+    def nodes(self, node_type: str) -> list[str]:
+        """Names of the nodes of a type, by index."""
+        return self._nodes[node_type][0]
+
+    def to_pandas(self, splits: bool = True):
+        """A DataFrame with a row a sample: the removed genes (a tuple of names), labels, columns, and a column
+        ``split:NAME`` for every split."""
+        import pandas as pd
+
+        genes = np.asarray(self.genes, dtype=object)[np.asarray(self.removed)]
+        bounds = itertools.pairwise(np.asarray(self.ptr).tolist())
+        data = {"removed": [tuple(genes[begin:end]) for begin, end in bounds]}
+        data |= {name: self.labels[:, l] for l, name in enumerate(self.label_names)}
+        data |= {name: column.to_pandas() for name, column in self.columns.items()}
+        if splits:
+            names = {number: part for part, number in PARTS.items()}
+            for name in self.splits:
+                codes = pd.Series(self.split(name).parts).map(names)
+                data[f"split:{name}"] = pd.Categorical(codes, categories=list(PARTS))
+        return pd.DataFrame(data)
+
+    def summary(self) -> dict:
+        """What `lacuna info --json` prints: counts, degrees, labels, columns, splits."""
+        with Progress() as progress:
+            return self._core.summary(progress)
+
+    def __repr__(self) -> str:
+        types = sum(source == target == "gene" for source, _, target, _, _ in self._core.edge_types)
+        return (
+            f"Screen({str(self.path)!r}: {len(self):,} samples, {len(self.genes):,} genes, {types} gene networks, "
+            f"labels {', '.join(self.label_names) or 'none'}, splits {', '.join(self.splits) or 'none'})"
+        )
+
+    def _repr_html_(self) -> str:
+        from ._html import screen_html
+
+        return screen_html(self)
+
+
+class Column:
+    """Something known about each sample: numbers, or categories as codes with names.
+
+    Attributes:
+        values: [S] view, as stored. Categories: the largest code of the type means unknown.
+        categories: names of codes 0, 1, ...; empty for numbers.
+    """
+
+    def __init__(self, name: str, values: np.ndarray, categories: list[str]):
+        self.name, self.values, self.categories = name, values, list(categories)
+
+    def to_pandas(self):
+        """A Series' values: numbers as they are, categories as a pandas Categorical."""
+        if not self.categories:
+            return self.values
+        import pandas as pd
+
+        codes = self.values.astype(np.int64)
+        codes[codes >= len(self.categories)] = -1
+        return pd.Categorical.from_codes(codes, self.categories)
+
+    def __repr__(self) -> str:
+        kind = f"{len(self.categories)} categories" if self.categories else str(self.values.dtype)
+        return f"Column({self.name!r}, {kind}, [{len(self.values):,}])"
+
+
+def _part_name(part: str) -> str:
+    name = {"val": "validation", "valid": "validation"}.get(part, part)
+    if name not in PARTS:
+        raise ValueError(f"part {part!r}: one of {', '.join(PARTS)}")
+    return name

@@ -1,0 +1,180 @@
+"""Batches from Python, against the arrays of the screen."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lacuna
+
+pytest.importorskip("pandas")
+PROGRAM = lacuna.library_path.resolve().parent / "lacuna"
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    path = tmp_path_factory.mktemp("loader") / "tiny"
+    subprocess.run([PROGRAM, "generate", "screen", path, "--size", "tiny"], check=True, capture_output=True)
+    screen = lacuna.Screen.open(path)
+    screen.make_split("half", fractions=(0.5, 0.25, 0.25), seed=1)
+    return screen
+
+
+def numbers(batches):
+    return [batch["sample"].tolist() for batch in batches]
+
+
+def test_a_batch_is_its_samples(screen):
+    loader = lacuna.Loader(screen, batch=16, columns=["truth_gene", "query_pair"])
+    seen = []
+    for batch in loader:
+        for b, s in enumerate(batch["sample"].tolist()):
+            genes = batch["removed"][batch["ptr"][b] : batch["ptr"][b + 1]]
+            assert np.array_equal(genes, screen.removed[screen.ptr[s] : screen.ptr[s + 1]])
+            assert np.array_equal(batch["label"][b], screen.labels[s], equal_nan=True)
+            assert batch["truth_gene"][b] == screen.columns["truth_gene"].values[s]
+            assert batch["query_pair"][b] == screen.columns["query_pair"].values[s]
+        seen += batch["sample"].tolist()
+    assert sorted(seen) == list(range(len(screen)))
+    assert len(loader) == -(-len(screen) // 16)
+
+
+def test_parts_and_chosen_samples(screen):
+    split = screen.split("half")
+    for part in ("train", "validation", "test"):
+        loader = lacuna.Loader(screen, batch=7, split="half", part=part)
+        assert sorted(sum(numbers(loader), [])) == split.samples(part).tolist()
+    in_order = lacuna.Loader(screen, batch=3, samples=[5, 2, 9, 2], shuffle=False)
+    assert numbers(in_order) == [[5, 2, 9], [2]]
+    assert numbers(lacuna.Loader(screen, batch=3, samples=[5, 2, 9, 2], shuffle=False, drop_last=True)) == [[5, 2, 9]]
+
+
+def test_epochs_differ_and_repeat(screen):
+    loader = lacuna.Loader(screen, batch=16, seed=5)
+    epochs = [numbers(loader) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    loader.set_epoch(1)
+    assert numbers(loader) == epochs[1]
+    loader.sampler.set_epoch(0)  # as Lightning calls it
+    assert numbers(loader) == epochs[0]
+    assert numbers(lacuna.Loader(screen, batch=16, seed=6)) != epochs[0]
+
+
+def test_a_pass_left_early_is_not_resumed(screen):
+    loader = lacuna.Loader(screen, batch=16, seed=5)
+    epochs = [numbers(loader) for _ in range(2)]
+    loader.set_epoch(0)
+    next(iter(loader))
+    assert numbers(loader) == epochs[1]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_state_goes_on_exactly_twice_in_a_row(screen, threads):
+    make = lambda: lacuna.Loader(screen, batch=8, seed=5, threads=threads)  # noqa: E731
+    whole = sum((numbers(epoch) for epoch in [make()]), [])
+    first = make()
+    iterator = iter(first)
+    begun = [next(iterator)["sample"].tolist() for _ in range(5)]
+    second = make()
+    second.load_state_dict(first.state_dict())
+    second.set_epoch(second.epoch)  # Lightning does, and the place stays
+    iterator = iter(second)
+    begun += [next(iterator)["sample"].tolist() for _ in range(4)]
+    third = make()
+    third.load_state_dict(second.state_dict())
+    assert begun + numbers(third) == whole
+    with pytest.raises(lacuna.Error, match="global batch"):
+        lacuna.Loader(screen, batch=9).load_state_dict(first.state_dict())
+
+
+def test_ranks_share_the_batches_of_one(screen):
+    alone = numbers(lacuna.Loader(screen, batch=12, seed=2))
+    for world in (2, 3):
+        loaders = [lacuna.Loader(screen, batch=12, seed=2, rank=r, world_size=world) for r in range(world)]
+        assert [sorted(sum(parts, [])) for parts in zip(*map(numbers, loaders))] == [sorted(b) for b in alone]
+        assert len({len(loader) for loader in loaders}) == 1
+        assert all(loader.state_dict() == loaders[0].state_dict() for loader in loaders)
+
+
+def test_a_kept_batch_never_changes(screen):
+    loader = lacuna.Loader(screen, batch=4, threads=2, prefetch=2)
+    kept = list(loader) + list(loader)
+    copies = [{name: tensor.clone() for name, tensor in batch.items()} for batch in kept]
+    for _ in range(3):
+        for _ in loader:
+            pass
+    del loader
+    for batch, copy in zip(kept, copies):
+        assert all(torch.equal(batch[name], copy[name]) for name in ("sample", "removed", "ptr"))
+
+
+@pytest.mark.parametrize("rung", ["worker", "ram:u8", "ram:bits", "device"])
+def test_masks_of_every_rung_are_those_of_numpy(screen, rung, others={}):  # noqa: B006
+    edges = {".".join(key): index for key, index in screen.edges().items() if key[0] == key[2] == "gene"}
+    for batch in lacuna.Loader(screen, batch=16, samples=range(40), shuffle=False, rung=rung):
+        kept = np.ones((len(batch["sample"]), len(screen.genes)), dtype=bool)
+        for b, s in enumerate(batch["sample"].tolist()):
+            kept[b, screen.removed[screen.ptr[s] : screen.ptr[s + 1]]] = False
+        assert np.array_equal(batch["masks"]["gene"], kept)
+        for key, (source, target) in edges.items():
+            assert np.array_equal(batch["masks"][key], kept[:, source] & kept[:, target]), key
+        others[rung] = batch["masks"]
+    for key, mask in others["worker"].items():  # those of metabolism too
+        assert torch.equal(mask, others[rung][key])
+
+
+def test_what_cannot_work_is_named(screen):
+    with pytest.raises(lacuna.Error, match="'rownig'|rownig"):
+        lacuna.Loader(screen, rung="rownig")
+    with pytest.raises(lacuna.Error, match="no split"):
+        lacuna.Loader(screen, split="none")
+    with pytest.raises(lacuna.Error, match="colour"):
+        lacuna.Loader(screen, columns=["colour"])
+    with pytest.raises(ValueError, match="rank and world_size"):
+        lacuna.Loader(screen, rank=1)
+    with pytest.raises(ValueError, match="part 'tset'"):
+        lacuna.Loader(screen, split="half", part="tset")
+
+
+def test_after_a_fork_it_says_what_to_do(screen):
+    loader = lacuna.Loader(screen, batch=4)
+    next(iter(loader))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            next(iter(loader))
+            said = "worked"
+        except lacuna.Error as error:
+            said = str(error)
+        os.write(writer, said.encode())
+        del loader
+        os._exit(0)
+    os.waitpid(child, 0)
+    said = os.read(reader, 1000).decode()
+    assert "forked" in said and "spawn" in said, said
+    next(iter(loader))
+
+
+def test_memory_does_not_grow_over_ten_thousand_batches(screen):
+    loader = lacuna.Loader(screen, batch=4)
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def take(count):
+        while count > 0:
+            for _ in loader:
+                count -= 1
+
+    take(2000)
+    before = resident()
+    take(10_000)
+    assert resident() - before < 8 << 20
+
+
+def test_two_loaders_of_a_path(screen):
+    assert numbers(lacuna.Loader(screen.path, batch=8)) == numbers(lacuna.Loader(str(screen.path), batch=8))

@@ -1,0 +1,205 @@
+"""Screens from Python, against NumPy, pandas, PyG and the program."""
+
+import itertools
+import json
+import subprocess
+import threading
+import _thread
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lacuna
+
+pd = pytest.importorskip("pandas")
+PROGRAM = lacuna.library_path.resolve().parent / "lacuna"
+
+
+def generate(path, *words):
+    subprocess.run([PROGRAM, "generate", "screen", path, "--size", "tiny", *words], check=True, capture_output=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    return lacuna.Screen.open(generate(tmp_path_factory.mktemp("screens") / "tiny", "--seed", "3"))
+
+
+def test_arrays_are_the_files(screen):
+    for name in ("removed", "ptr"):
+        stored = np.load(screen.path / "samples" / f"{name}.npy")
+        view = getattr(screen, name)
+        assert view.dtype == stored.dtype and np.array_equal(view, stored)
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1
+    assert np.array_equal(screen.labels[:, 0], np.load(screen.path / "samples" / "label.npy").ravel())
+
+
+def test_what_it_says_is_what_the_program_says(screen):
+    said = subprocess.run([PROGRAM, "info", screen.path, "--json"], check=True, capture_output=True, text=True)
+    info = json.loads(said.stdout)
+    info.pop("checked")
+    assert screen.summary() == info
+    assert screen.fingerprint == info["fingerprint"]["value"]
+    html = screen._repr_html_()
+    for edges in info["edges"]:
+        assert edges["type"] in html and f"{edges['count']:,}" in html
+    assert f"{len(screen):,} samples" in repr(screen)
+
+
+def test_to_pandas_has_a_row_a_sample(screen):
+    table = screen.to_pandas()
+    assert len(table) == len(screen) == info_count(screen)
+    for s in (0, 17, len(screen) - 1):
+        genes = [screen.genes[g] for g in screen.removed[screen.ptr[s] : screen.ptr[s + 1]]]
+        assert list(table["removed"][s]) == genes == screen.removed_of(s)
+    assert np.array_equal(table[screen.label_names[0]], screen.labels[:, 0], equal_nan=True)
+    column = screen.columns["query_pair"]
+    assert table["query_pair"][5] == column.categories[column.values[5]]
+
+
+def info_count(screen):
+    return len(np.load(screen.path / "samples" / "ptr.npy")) - 1
+
+
+def test_a_split_is_drawn_added_and_removed(tmp_path):
+    screen = lacuna.Screen.open(generate(tmp_path / "s"))
+    split = screen.make_split("mine", by="gene", fractions=(0.7, 0.1, 0.2), seed=4)
+    assert "mine" in screen.splits and "mine" in lacuna.Screen.open(screen.path).splits
+    parts = [set(split.train), set(split.validation), set(split.test)]
+    assert sum(map(len, parts)) == len(screen) == len(set.union(*parts))
+    removed = [set(itertools.chain.from_iterable(map(screen.removed_of, part))) for part in parts]
+    test_genes = removed[2] - removed[0] - removed[1]
+    assert all(test_genes & set(screen.removed_of(s)) for s in parts[2])  # each has a gene never seen
+    screen.remove_split("mine")
+    assert "mine" not in screen.splits
+    with pytest.raises(lacuna.Error, match="no split 'mine'"):
+        screen.split("mine")
+
+
+# ---- writing
+def samples(count, genes, rng):
+    removed = [sorted(rng.choice(genes, size=rng.integers(0, 4), replace=False).tolist()) for _ in range(count)]
+    return removed, rng.standard_normal((count, 2)).astype(np.float32)
+
+
+def test_written_from_numpy_and_pandas_it_reads_back(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    genes = [f"g{i}" for i in range(30)]
+    edges = {"physical": rng.integers(0, 30, (2, 50)), "binding": np.array([[3, 3, 3], [3, 4, 4]])}  # loop, repeat
+    removed, labels = samples(20, 30, rng)
+    frame = pd.DataFrame(
+        {
+            "removed": [[genes[g] for g in sample] for sample in removed],
+            "fitness": labels[:, 0],
+            "growth": labels[:, 1].astype(np.float64),
+            "plate": pd.Categorical(rng.choice(["a", "b"], 20)),
+            "day": rng.integers(0, 9, 20),
+            "note": [None if i % 3 else f"n{i}" for i in range(20)],  # unknown where there is none
+        }
+    )
+    frame.loc[2, "fitness"] = np.nan
+    parts = ["train"] * 10 + ["validation"] * 4 + ["test"] * 5 + ["unused"]
+    screen = lacuna.Screen.write(
+        tmp_path / "s", edges, frame, labels=["fitness", "growth"], genes=genes, splits={"given": parts}
+    )
+    assert screen.genes == genes and screen.label_names == ["fitness", "growth"]
+    for name, index in edges.items():
+        assert np.array_equal(screen.edges()["gene", name, "gene"], index)
+    assert [screen.removed_of(s) for s in range(20)] == frame["removed"].tolist()
+    assert np.array_equal(screen.labels, frame[["fitness", "growth"]].to_numpy(np.float32), equal_nan=True)
+    back = screen.to_pandas()
+    assert back["plate"].tolist() == frame["plate"].tolist() and back["day"].tolist() == frame["day"].tolist()
+    assert back["note"].astype(object).fillna("-").tolist() == frame["note"].fillna("-").tolist()
+    assert back["split:given"].tolist() == parts
+    assert lacuna.Screen.open(screen.path).fingerprint == screen.fingerprint  # with every byte checked
+
+
+def test_written_from_hetero_data_edges_features_and_values_stay(tmp_path, seed):
+    hetero = pytest.importorskip("torch_geometric.data").HeteroData()
+    hetero["gene"].names = [f"g{i}" for i in range(9)]
+    hetero["gene"].x = torch.randn(9, 4)
+    hetero["reaction"].names = ["r0", "r1"]
+    hetero["gene", "physical", "gene"].edge_index = torch.tensor([[8, 0, 0, 5], [1, 0, 0, 8]])
+    hetero["gene", "physical", "gene"].weight = torch.randn(4)
+    hetero["gene", "rule", "reaction"].edge_index = torch.tensor([[1, 2, 3], [0, 1, 1]])
+    table = {"removed": [[0], [1, 2], []], "label": [0.5, -1, 2]}
+    screen = lacuna.Screen.write(tmp_path / "s", hetero, table)
+    for key in hetero.edge_types:
+        assert np.array_equal(screen.edges()[key], hetero[key].edge_index)
+    assert np.array_equal(screen.features()["x"], hetero["gene"].x)
+    weights = screen.edge_values()["gene", "physical", "gene"]["weight"]
+    assert np.array_equal(weights, hetero["gene", "physical", "gene"].weight)
+    assert screen.nodes("reaction") == ["r0", "r1"]
+
+
+def test_written_from_networkx_direction_is_kept(tmp_path):
+    nx = pytest.importorskip("networkx")
+    directed, undirected = nx.DiGraph([("a", "b"), ("c", "a")]), nx.Graph([("b", "c"), ("d", "d")])
+    screen = lacuna.Screen.write(
+        tmp_path / "s", {"regulates": directed, "physical": undirected}, {"removed": [["d"]], "label": [1.0]}
+    )
+    named = {
+        key[1]: {(screen.genes[u], screen.genes[v]) for u, v in index.T} for key, index in screen.edges().items()
+    }
+    assert named == {"regulates": {("a", "b"), ("c", "a")}, "physical": {("b", "c"), ("c", "b"), ("d", "d")}}
+
+
+def test_graph_is_that_of_the_operators(screen):
+    removed, ptr = lacuna.removed_lists([[1, 5], []])
+    x = torch.randn(len(screen.genes), 2, 3, dtype=torch.float64)
+    out = lacuna.aggregate(screen.graph, x, removed, ptr)
+    kept = torch.ones(len(screen.genes), 2, 1, dtype=torch.float64)
+    kept[[1, 5], 0] = 0
+    for t, name in enumerate(screen.graph.types):
+        source, target = torch.from_numpy(screen.edges()["gene", name, "gene"].astype(np.int64))
+        expected = torch.zeros_like(x).index_add_(0, target, (x * kept)[source]) * kept
+        assert torch.allclose(out[t], expected, atol=1e-12)
+
+
+# ---- errors
+def test_errors_have_the_words_of_the_library(tmp_path, screen):
+    with pytest.raises(lacuna.Error, match="nowhere"):
+        lacuna.Screen.open(tmp_path / "nowhere")
+    with pytest.raises(lacuna.Error, match="'fitnes'"):
+        lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [], "fitness": []}, labels="fitnes", genes=["a"])
+    with pytest.raises(lacuna.Error, match="gene 'zz' is not in the graph"):
+        lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [["zz"]], "label": [1.0]}, genes=["a"])
+    with pytest.raises(lacuna.UsageError):
+        screen.make_split("bad", fractions=(0.9, 0.9, 0.9))
+    assert issubclass(lacuna.UsageError, ValueError) and issubclass(lacuna.UsageError, lacuna.Error)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_damaged_screen_is_not_opened(tmp_path):
+    path = generate(tmp_path / "s") / "samples" / "removed.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(lacuna.Error, match="removed.npy"):
+        lacuna.Screen.open(tmp_path / "s")
+
+
+def test_ctrl_c_ends_a_long_call(tmp_path):
+    """Of an interpreter of its own, which is interrupted while it checks a file that never ends."""
+    path = generate(tmp_path / "s", "--samples", "200")
+    code = f"""
+import os, signal, threading, time
+import lacuna
+screen = lacuna.Screen.open({str(path)!r})
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        lacuna.Screen.open({str(path)!r})
+except KeyboardInterrupt:
+    print("interrupted")
+print(len(lacuna.Screen.open({str(path)!r})))
+"""
+    import os, sys
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(lacuna.__file__).parent.parent)},
+    )
+    assert done.stdout.split() == ["interrupted", "200"], done.stderr

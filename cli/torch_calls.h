@@ -28,6 +28,11 @@ struct CompareCall {
 struct EvaluateCall {
   fs::path run, screen, recording, out;
   std::string checkpoint, device;
+  // Of predictions that were made elsewhere, instead of a run's
+  fs::path predictions;
+  std::string split;
+  std::vector<std::string> labels;
+  bool without_baselines = false;
 };
 
 struct ExportCall {

@@ -8,6 +8,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/run/evaluation/evaluation_words.h"
+#include "lacuna/train/evaluate_predictions.h"
 #include "lacuna/train/evaluate_run.h"
 #include "lacuna/train/recording/evaluate_recording.h"
 
@@ -38,12 +39,39 @@ void evaluate_recording_run(const EvaluateCall& call, const Run& evaluated) {
   }
 }
 
+void print_evaluation(const Evaluation& evaluation) {
+  fmt::print("{}", format_table(evaluation_rows(evaluation)));
+  for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+}
+
+void evaluate_given(const EvaluateCall& call) {
+  TrainLines lines;
+  const auto note = [&](const std::string& words) { lines.note(words); };
+  GivenPredictions given = {.screen = call.screen,
+                            .split = call.split,
+                            .labels = call.labels,
+                            .made_by = command_line(),
+                            .baselines = !call.without_baselines};
+  given.predicted = read_given_predictions(
+      call.predictions, Screen::open(call.screen, lines.progress()), call.labels);
+  try {
+    const Evaluation evaluation = evaluate_predictions(given, call.out, note, lines.progress());
+    fmt::print("predictions {}\n", call.predictions.string());
+    print_evaluation(evaluation);
+  } catch (const Stopped&) {
+    lines.clear_line();
+    fmt::print("stopped; nothing was written\n");
+    set_exit_code(kResumeMe);
+  }
+}
+
 }  // namespace
 
 void run(const EvaluateCall& call) {
   const EvaluateRequest request = {
       .checkpoint = call.checkpoint, .device = call.device, .screen = call.screen, .out = call.out};
   stop_on_signals();
+  if (!call.predictions.empty()) return evaluate_given(call);
   const Run evaluated = Run::open(call.run);
   if (read_config(evaluated.config(), {}).kind() == DataKind::recording)
     return evaluate_recording_run(call, evaluated);
@@ -57,8 +85,7 @@ void run(const EvaluateCall& call) {
     fmt::print(
         "checkpoint {}{}\n", evaluation.checkpoint,
         status == "finished" ? "" : fmt::format(" of a run that has not ended ({})", status));
-    fmt::print("{}", format_table(evaluation_rows(evaluation)));
-    for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+    print_evaluation(evaluation);
   } catch (const Stopped&) {
     lines.clear_line();
     fmt::print("stopped; nothing was written\n");

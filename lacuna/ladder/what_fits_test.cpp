@@ -27,9 +27,8 @@ struct WhatFits : ::testing::Test {
 
   std::string words(const char* rung, uint64_t room,
                     const std::vector<std::string>& sessions = {}) const {
-    return what_fits(recording, {.rung = recording_rung_from_name(rung),
-                                 .sessions = sessions,
-                                 .room = room});
+    return what_fits(recording,
+                     {.rung = recording_rung_from_name(rung), .sessions = sessions, .room = room});
   }
 };
 
@@ -67,7 +66,8 @@ TEST_F(WhatFits, OnlySessionsThatAreReadCount) {
 TEST_F(WhatFits, NoRoomIsNoPromise) {
   const std::string words = this->words("ram:f32", 0);
   EXPECT_TRUE(says(words, "disk:u8")) << words;
-  EXPECT_FALSE(says(words, "sessions") || says(words, "--step") || says(words, "--resize")) << words;
+  EXPECT_FALSE(says(words, "sessions") || says(words, "--step") || says(words, "--resize"))
+      << words;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ std::string config_section(const RunContents& run) {
   std::string out = table({"", ""}, rows);
   if (!run.info.command.empty())
     out += paragraph("The command that made this run:") + code_block(run.info.command);
-  if (run.config.empty()) return out;
+  if (run.setting("model.name").empty()) return out;  // nothing that could be trained again
   const std::string config = (run.path / "config.yaml").string();
   out += paragraph("The same settings once more, from the resolved configuration below:");
   const fs::path path = run.path.has_filename() ? run.path : run.path.parent_path();

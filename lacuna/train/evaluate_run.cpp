@@ -22,6 +22,54 @@
 namespace lacuna {
 namespace {
 
+void add_mlp(EvaluationInput& input, const ScreenSession& fitting, const ScreenSession& session,
+             const std::string& fitted_on, Progress& progress) {
+  ScreenSession mlp = train_mlp_baseline(fitting, progress);
+  mlp.screen = session.screen;
+  mlp.split = session.split;
+  mlp.labels = session.labels;
+  for (PartPredictions& part : input.parts) {
+    const Predictions found = predict_samples(mlp, samples_in(session.split, part.part), 4096);
+    part.baselines.push_back({.name = "mlp", .predicted = found.predicted, .fitted_on = fitted_on});
+  }
+}
+
+}  // namespace
+
+HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const uint64_t> samples,
+                      const Note& note) {
+  constexpr uint64_t kFew = 10;
+  HeldOutUnits units = held_out_units(session.screen, session.split, samples);
+  if (!units.why.empty())
+    note(fmt::format("intervals of the {} part resample samples: split '{}': {}", name(part),
+                     session.split.name, units.why));
+  else if (units.count < kFew)
+    note(fmt::format("the {} part has only {} {}: intervals of so few say little{}", name(part),
+                     units.count, units.unit,
+                     units.count < kFewestUnits ? ", and nothing is told apart by them" : ""));
+  return units;
+}
+
+void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
+                       const ScreenSession& session, const std::string& fitted_on,
+                       Progress& progress) {
+  const Samples& samples = fitting.screen.samples();
+  const std::string& column = fitting.config.train.weight_column;
+  std::optional<Column> weights;
+  if (!column.empty()) weights = weights_of(samples, column, fitting.samples(Part::train));
+  add_baselines(input,
+                {.samples = samples,
+                 .gene_count = fitting.screen.graph().genes().size(),
+                 .split = fitting.split,
+                 .labels = fitting.labels.columns,
+                 .weights = weights ? &*weights : nullptr,
+                 .fitted_on = fitted_on},
+                session.screen.samples());
+  add_mlp(input, fitting, session, fitted_on, progress);
+}
+
+namespace {
+
 std::vector<Part> parts_of(const ScreenSession& session, const Note& note) {
   std::vector<Part> parts;
   for (const std::string& name : session.config.evaluate.parts) {
@@ -121,21 +169,6 @@ void tell_what_was_seen(const Run& run, const ScreenSession& session, std::span<
   }
 }
 
-// What the bootstrap resamples, with a word where that is not what was held out, or is too little.
-HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const uint64_t> samples,
-                      const Note& note) {
-  constexpr uint64_t kFew = 10;
-  HeldOutUnits units = held_out_units(session.screen, session.split, samples);
-  if (!units.why.empty())
-    note(fmt::format("intervals of the {} part resample samples: split '{}': {}", name(part),
-                     session.split.name, units.why));
-  else if (units.count < kFew)
-    note(fmt::format("the {} part has only {} {}: intervals of so few say little{}", name(part),
-                     units.count, units.unit,
-                     units.count < kFewestUnits ? ", and nothing is told apart by them" : ""));
-  return units;
-}
-
 // The session, with another screen and split to fit baselines on.
 ScreenSession fitting_session(const ScreenSession& session, const TrainedOn& trained) {
   ScreenSession fitting = session;
@@ -143,37 +176,6 @@ ScreenSession fitting_session(const ScreenSession& session, const TrainedOn& tra
   fitting.split = trained.split;
   fitting.labels = find_labels(trained.screen.samples(), session.labels);
   return fitting;
-}
-
-void add_mlp(EvaluationInput& input, const ScreenSession& fitting, const ScreenSession& session,
-             const std::string& fitted_on, Progress& progress) {
-  ScreenSession mlp = train_mlp_baseline(fitting, progress);
-  mlp.screen = session.screen;
-  mlp.split = session.split;
-  mlp.labels = session.labels;
-  for (PartPredictions& part : input.parts) {
-    const Predictions found = predict_samples(mlp, samples_in(session.split, part.part), 4096);
-    part.baselines.push_back({.name = "mlp", .predicted = found.predicted, .fitted_on = fitted_on});
-  }
-}
-
-// All of them, fitted on the training part of `fitting`.
-void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
-                       const ScreenSession& session, const std::string& fitted_on,
-                       Progress& progress) {
-  const Samples& samples = fitting.screen.samples();
-  const std::string& column = fitting.config.train.weight_column;
-  std::optional<Column> weights;
-  if (!column.empty()) weights = weights_of(samples, column, fitting.samples(Part::train));
-  add_baselines(input,
-                {.samples = samples,
-                 .gene_count = fitting.screen.graph().genes().size(),
-                 .split = fitting.split,
-                 .labels = fitting.labels.columns,
-                 .weights = weights ? &*weights : nullptr,
-                 .fitted_on = fitted_on},
-                session.screen.samples());
-  add_mlp(input, fitting, session, fitted_on, progress);
 }
 
 // Those that are fitted on the training part that is here, where the model was trained on another.

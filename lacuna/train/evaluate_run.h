@@ -34,6 +34,17 @@ Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, const No
 Evaluation evaluate_session(const Run& run, ScreenSession& session, const EvaluateRequest& request,
                             const Note& note, Progress& progress);
 
+// ---- what evaluate_predictions.h has in common
+// What the bootstrap resamples in a part, with a word where that is not what was held out, or is
+// too little.
+HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const uint64_t> samples,
+                      const Note& note);
+// All baselines, the MLP among them, fitted on the training part of `fitting`, to the parts of the
+// input. fitted_on: as in BaselinePredictions.
+void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
+                       const ScreenSession& session, const std::string& fitted_on,
+                       Progress& progress);
+
 // Throws the Error that evaluate_run() would throw for the labels of a session's screen, so that a
 // training can be refused before it starts.
 void check_evaluation(const ScreenSession& session);

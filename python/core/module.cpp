@@ -10,6 +10,7 @@ namespace lacuna::python {
 // Error is lacuna.Error and UsageError one that is a ValueError too; a stop is KeyboardInterrupt.
 void bind_errors(nb::module_& module) {
   nb::exception<Error> error(module, "Error", PyExc_RuntimeError);
+  error.attr("__module__") = "lacuna";
   error.attr("__doc__") =
       "What goes wrong in Lacuna: one line that names the culprit and says what to do.";
   const nb::object bases = nb::make_tuple(error, nb::handle(PyExc_ValueError));

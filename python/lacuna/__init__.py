@@ -31,10 +31,15 @@ from .masks import MaskArena, masks, split_masks  # noqa: E402
 # Imported when first used: they need lacuna._core, which a build without nanobind does not have.
 _LAZY = {
     "Error": "_core",
+    "Evaluation": "evaluation",
     "Loader": "loader",
+    "Run": "run",
     "Screen": "screen",
     "Split": "screen",
     "UsageError": "_core",
+    "evaluate": "evaluation",
+    "import_screen": "screen",
+    "write_screen": "_write",
 }
 
 __all__ = [

@@ -9,22 +9,31 @@ from pathlib import Path
 
 
 def program() -> Path:
-    """Where the program lies: beside the package's library, or in the build tree of a checkout."""
+    """Where the program lies: inside the installed package, or in the build tree of a checkout."""
     package = Path(__file__).resolve().parent
     places = [package / "bin" / "lacuna", package.parent.parent / "build" / "lacuna"]
+    if library := os.environ.get("LACUNA_LIBRARY"):
+        path = Path(library)
+        places.insert(0, (path if path.is_dir() else path.parent) / "lacuna")
     if found := next((place for place in places if place.is_file()), None):
         return found
     raise SystemExit(f"error: the program lacuna is in none of {', '.join(str(p.parent) for p in places)}; `make build`")
 
 
-def main() -> None:
-    path = program()
-    environment = dict(os.environ, LACUNA_PYTHON=os.environ.get("LACUNA_PYTHON", sys.executable))
-    torch = importlib.util.find_spec("torch")  # which may lie in another folder than the package
+def environment() -> dict[str, str]:
+    """That of this process, with this Python for what needs one, and torch's folder on the library path: torch may lie
+    in another site-packages than the package."""
+    known = dict(os.environ)
+    known.setdefault("LACUNA_PYTHON", sys.executable)
+    torch = importlib.util.find_spec("torch")
     if torch is not None and torch.origin is not None:
-        folders = [str(Path(torch.origin).parent / "lib"), environment.get("LD_LIBRARY_PATH", "")]
-        environment["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
-    os.execve(path, ["lacuna", *sys.argv[1:]], environment)
+        folders = [known.get("LD_LIBRARY_PATH", ""), str(Path(torch.origin).parent / "lib")]
+        known["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+    return known
+
+
+def main() -> None:
+    os.execve(program(), ["lacuna", *sys.argv[1:]], environment())
 
 
 if __name__ == "__main__":

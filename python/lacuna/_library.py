@@ -19,7 +19,7 @@ def candidates() -> list[Path]:
     package = Path(__file__).resolve().parent
     prefixes = [p for p in package.parents if (p / "bin").is_dir()] + [Path(sys.prefix)]
     installed = [prefix / lib / _NAME for prefix in prefixes for lib in ("lib", "lib64", "lib/x86_64-linux-gnu")]
-    return [package / _NAME, *installed, package.parent.parent / "build" / _NAME]
+    return [package / "lib" / _NAME, package / _NAME, *installed, package.parent.parent / "build" / _NAME]
 
 
 def load() -> Path:
@@ -32,6 +32,7 @@ def load() -> Path:
             f"lacuna: {_NAME} is in none of {places}; build it with `make`, "
             f"or set LACUNA_LIBRARY to the library or its folder"
         )
+    check_torch(found)
     try:
         torch.ops.load_library(str(found))
     except OSError as error:
@@ -40,6 +41,21 @@ def load() -> Path:
             f"build it against this torch (`make PYTHON={sys.executable}`)"
         ) from error
     return found
+
+
+def check_torch(library: Path) -> None:
+    """ImportError where the library was built for another minor version of torch: it would fail on some symbol."""
+    note = library.resolve().parent / "built_for_torch"
+    built = note.read_text().strip() if note.is_file() else ""
+    if built and _minor(built) != _minor(torch.__version__):
+        raise ImportError(
+            f"lacuna: {library} was built for torch {_minor(built)}, but this is torch {torch.__version__}; install the "
+            f"lacuna that was built for it (`{sys.executable} -m pip install --force-reinstall --no-deps SOURCE` builds one)"
+        )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def has_cuda() -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from . import _core
+from ._program import call
 from ._progress import Progress
 from ._write import write_screen
 from .graph import Graph
@@ -91,6 +92,20 @@ class Screen:
     def write(cls, path: str | os.PathLike, graph, samples, **options) -> Screen:
         """Writes a new screen from what you have, and opens it; see :func:`lacuna.write_screen`."""
         write_screen(path, graph, samples, **options)
+        return cls.open(path, check=False)
+
+    @classmethod
+    def generate(cls, path: str | os.PathLike, size: str = "tiny", samples: int | None = None, seed: int = 0) -> Screen:
+        """Writes a synthetic screen whose labels have known parts (docs/quickstart.md), and opens it.
+
+        Args:
+            path: of the new directory.
+            size: tiny, mini, small, yeast or human.
+            samples: how many; None: what the size has.
+            seed: of everything in it.
+        """
+        words = ["generate", "screen", path, "--size", size, "--seed", seed]
+        call(*words, *([] if samples is None else ["--samples", samples]))
         return cls.open(path, check=False)
 
     # ---- looking
@@ -217,6 +232,24 @@ class Screen:
         from ._html import screen_html
 
         return screen_html(self)
+
+
+def import_screen(path: str | os.PathLike, *words: object, **options: object) -> Screen:
+    """`lacuna import screen` from Python: tables into a new screen, which is opened (docs/import.md).
+
+        lacuna.import_screen("s", genes="genes.tsv", network=["physical.tsv", "tf.tsv"], samples="screen.csv")
+
+    Args:
+        path: of the new directory.
+        words: further words of the command, as they stand.
+        options: the command's options without their dashes, ``_`` for ``-``; a list repeats one, True is a flag.
+    """
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            words += (option,) if item is True else (option, item)
+    call("import", "screen", path, *words)
+    return Screen.open(path, check=False)
 
 
 class Column:

@@ -1,0 +1,116 @@
+"""Runs of `lacuna train`, read back: settings, metrics, evaluation, predictions."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from . import _core
+from ._program import call
+from .evaluation import Evaluation
+
+
+class Run:
+    """The directory of a run. Make one with :meth:`open` or :meth:`train`.
+
+    Attributes:
+        path: where it lies.
+        info: run.json as it stands: status, versions, counts.
+    """
+
+    def __init__(self, path: Path, info: dict):
+        self.path, self.info = path, info
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> Run:
+        """Opens a run, whole or not; files that are damaged are named."""
+        said = json.loads(call("info", Path(path), "--json", show=False))
+        if damaged := said.get("damaged"):
+            raise _core.Error(f"{path}: damaged: {damaged}")
+        file = Path(path) / "run.json"
+        if not file.exists():
+            raise _core.Error(f"{path} is not a run (it has no run.json); `lacuna train CONFIG --out {path}` makes one")
+        return cls(Path(path), json.loads(file.read_text()))
+
+    @classmethod
+    def train(cls, config: str | os.PathLike, out: str | os.PathLike, resume: bool = False, **settings) -> Run:
+        """`lacuna train` from Python: trains, evaluates, and opens the run.
+
+        Args:
+            config: a YAML file.
+            out: the run's directory.
+            resume: go on with the run that lies there.
+            settings: keys over the config, ``__`` for ``.``: ``train__lr=1e-3``.
+        """
+        words = ["train", config, "--out", out, *(["--resume"] if resume else [])]
+        for key, value in settings.items():
+            words += ["--set", f"{key.replace('__', '.')}={value}"]
+        call(*words)
+        return cls.open(out)
+
+    @property
+    def status(self) -> str:
+        """running, finished, stopped or failed."""
+        return self.info["status"]
+
+    @property
+    def config(self) -> str:
+        """config.yaml: every setting, resolved."""
+        return (self.path / "config.yaml").read_text()
+
+    def metrics(self):
+        """A DataFrame with a row an epoch: step, train_loss, and ``LABEL:METRIC`` of the validation part."""
+        import pandas as pd
+
+        rows = []
+        for line in (self.path / "metrics.jsonl").read_text().splitlines():
+            entry = json.loads(line)
+            if entry["kind"] != "epoch":
+                continue
+            row = {key: entry[key] for key in ("epoch", "step", "train_loss", "seconds")}
+            for label, metrics in (entry.get("validation") or {}).items():
+                if isinstance(metrics, dict):
+                    row |= {f"{label}:{metric}": value for metric, value in metrics.items() if metric != "count"}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Of its model beside the simple baselines; raises lacuna.Error where it was not evaluated."""
+        return Evaluation(self.path)
+
+    def predictions(self, part: str = "test") -> dict[str, np.ndarray]:
+        """What the evaluation predicted of a part: sample [S], predicted and measured [S, L]."""
+        folder = self.path / "predictions"
+        if not (folder / f"{part}.predicted.npy").exists():
+            raise _core.Error(f"{self.path} has no predictions of the {part} part; `lacuna evaluate` makes them")
+        return {name: np.load(folder / f"{part}.{name}.npy") for name in ("sample", "predicted", "measured")}
+
+    def predict(self, samples, checkpoint: str | None = None):
+        """What the run's model predicts for gene sets: a DataFrame with a row each.
+
+        Args:
+            samples: lists of gene names, one a sample to predict.
+            checkpoint: last, best_pearson or best_mse; None: best_pearson where there is one.
+        """
+        import tempfile
+
+        import pandas as pd
+
+        with tempfile.TemporaryDirectory() as folder:
+            listed, out = Path(folder) / "samples.txt", Path(folder) / "predicted.csv"
+            listed.write_text("".join((" ".join(genes) or "-") + "\n" for genes in samples))
+            words = ["predict", self.path, "--samples", listed, "--out", out]
+            call(*words, *([] if checkpoint is None else ["--checkpoint", checkpoint]))
+            return pd.read_csv(out)
+
+    def report(self, out: str | os.PathLike) -> Path:
+        """Writes the HTML report and returns its path."""
+        call("report", self.path, "--out", out)
+        return Path(out)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {self.status})"

@@ -196,18 +196,24 @@ void Directory::check(Progress& progress) const {
   progress.begin("checking", bytes(), "bytes");
   uint64_t done = 0;
   for (const auto& [file, entry] : files()) {
-    check_size(path_ / file, entry.bytes);
-    const auto hash = hash_file(path_ / file, [&](uint64_t read) {
+    check_file(file, [&](uint64_t read) {
       throw_if_stopped();
       progress.advance(done + read);
     });
-    if (hash != entry.xxh3)
-      throw Error(
-          "{}: its bytes have changed (checksum {}, {} expected); restore it or make it again",
-          (path_ / file).string(), hex(hash), hex(entry.xxh3));
     done += entry.bytes;
   }
   progress.end();
+}
+
+void Directory::check_file(const std::string& file,
+                           const std::function<void(uint64_t)>& advance) const {
+  if (!has(file)) throw Error("{}: manifest.json names no file {}", path_.string(), file);
+  const FileEntry& entry = files().at(file);
+  check_size(path_ / file, entry.bytes);
+  const uint64_t hash = hash_file(path_ / file, advance);
+  if (hash == entry.xxh3) return;
+  throw Error("{}: its bytes have changed (checksum {}, {} expected); restore it or make it again",
+              (path_ / file).string(), hex(hash), hex(entry.xxh3));
 }
 
 void DirectoryWriter::check_path(const fs::path& path, const DirectoryFormat& format,

@@ -59,6 +59,9 @@ class Directory {
   // Reads every byte of every file and compares with the manifest; Error names the first file that
   // differs.
   void check(Progress& progress) const;
+  // The same of one file; advance: with the bytes read so far.
+  void check_file(const std::string& file,
+                  const std::function<void(uint64_t read)>& advance = {}) const;
 
  private:
   struct Contents {

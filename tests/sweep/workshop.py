@@ -1,4 +1,4 @@
-"""What the sweep damages: a screen, a store, runs and a grid, all tiny, and the commands that read and write them.
+"""What the sweep damages: a screen, a recording, stores, runs and a grid, all tiny, and the commands that read and write them.
 
 Everything lies in one folder, and commands are called inside it with relative names; runs remember absolute ones, so each
 worker makes its own. Names of what a command writes begin with "new".
@@ -8,6 +8,7 @@ import dataclasses
 import gzip
 import json
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ import time
 import lmdb
 
 GENES = [f"g{i:02}" for i in range(30)]
+MOVIE_SIZE = ["--sessions", "2", "--minutes", "0.1", "--side", "17", "--units", "3"]
 CONFIG = """screen: screen
 split: part
 model:
@@ -37,6 +39,18 @@ evaluate:
 DISK = CONFIG.replace("split: part\n", "split: part\nrung: disk:bf16\nstore: store\n")
 # Long enough that a signal meets it half way.
 LONG = CONFIG.replace("epochs: 2", "epochs: 30").replace("bootstrap: 20", "bootstrap: 0\n  baselines: false")
+# A recording: frames from its own files, from a store of floats and from one of compressed chunks.
+MOVIE = """recording: movies
+split: trials
+rung: disk:u8
+window: {lags: 3, inputs: [behavior]}
+model: {channels: 2, temporal: 1, layers: 1, first_kernel: 3, behaviour_width: 2}
+train: {epochs: 2, batch: 128, warmup_steps: 2, log_every: 1, device: cpu}
+evaluate: {bootstrap: 5, baselines: false}
+"""
+MOVIE_FLOATS = MOVIE.replace("rung: disk:u8", "rung: disk:f32\nstore: floats")
+MOVIE_CHUNKS = MOVIE.replace("rung: disk:u8", "rung: ram:chunks\nstore: chunks")
+GAZE = "transforms:\n  gaze: {from: behavior, ops: [{columns: {take: [0, 1]}}, {difference: {}}, symlog]}\n"
 
 
 @dataclasses.dataclass
@@ -80,6 +94,19 @@ READ = {
     "compare (finished)": Command(["compare", "tiny.yaml", "--seeds", "1", "--out", "grid"], ["grid"]),
     "import --json-lmdb": Command([*IMPORT, "new-screen", "--genes", "genes.tsv", "--json-lmdb", "records"], ["new-screen"]),
 }
+READ |= {
+    "train (movie)": Command(["train", "movie.yaml", "--out", "new-run"], ["new-run"]),
+    "train (floats)": Command(["train", "floats.yaml", "--out", "new-run"], ["new-run"]),
+    "train (chunks)": Command(["train", "chunks.yaml", "--out", "new-run"], ["new-run"]),
+    "evaluate (movie)": Command(["evaluate", "movie-run", "--out", "new-evaluation"], ["new-evaluation"]),
+    "predict (movie)": Command(["predict", "movie-run", "--out", "new-rates"], ["new-rates"]),
+    "transform": Command(["transform", "movies", "new-movies", "--config", "gaze.yaml"], ["new-movies"]),
+    "prepare (frames)": Command(["prepare", "movies", "--rung", "disk:chunks", "--out", "new-chunks"], ["new-chunks"]),
+    "split (movie)": Command(["split", "movies", "--name", "new", "--seed", "3"], ["movies"]),
+    "info RECORDING --check": Command(["info", "movies", "--check"], is_printed=True),
+    "verify (floats)": Command(["verify", "floats", "--recording", "movies", "--all"], is_printed=True),
+    "verify (chunks)": Command(["verify", "chunks", "--recording", "movies", "--all"], is_printed=True),
+}
 WRITE = {
     "generate": Command(["generate", "screen", "new-screen", "--size", "tiny", "--samples", "500", "--seed", "1"],
                         ["new-screen"]),
@@ -103,6 +130,14 @@ WRITE = {
     "report": dataclasses.replace(READ["report"], is_atomic=True),
     "profile": Command(["profile", "tiny.yaml", "--steps", "3", "--out", "new-profile"], ["new-profile"]),
 }
+WRITE |= {
+    "generate (movie)": Command(["generate", "recording", "new-movies", *MOVIE_SIZE, "--seed", "9"], ["new-movies"]),
+    "import (movie)": Command(["import", "recording", "new-movies", "arrays", "--rate", "120"], ["new-movies"]),
+    "transform": READ["transform"],
+    "prepare (frames)": READ["prepare (frames)"],
+    "prepare --again (frames)": Command(["prepare", "movies", "--rung", "disk:f32", "--out", "floats", "--again"], ["floats"]),
+    "train (movie)": Command(["train", "movie.yaml", "--resume", "--out", "new-run"], ["new-run"]),
+}
 
 OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "prepare", "subset", "concat",
              "split", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
@@ -110,6 +145,8 @@ OF_STORE = ["train (disk)", "evaluate (disk)", "verify", "info STORE", "prepare 
 OF_RUN = ["evaluate", "predict", "export", "info RUN", "report"]
 OF_CHECKPOINT = ["evaluate", "predict", "export", "train --resume"]
 OF_GRID = ["compare", "compare (finished)", "report GRID"]
+OF_MOVIE = ["train (movie)", "evaluate (movie)", "predict (movie)", "transform", "prepare (frames)", "split (movie)",
+            "info RECORDING --check"]
 # What can be damaged: which files, and the commands that read them.
 KINDS = {
     "screen: manifest": ("screen/manifest.json", OF_SCREEN),
@@ -139,6 +176,18 @@ KINDS = {
     "grid: its runs": ("grid/*/*", OF_GRID),
     "grid: predictions": ("grid/*/predictions/*", OF_GRID),
     "records": ("records/data.mdb", ["import --json-lmdb"]),
+    "movie: manifest": ("movies/manifest.json", [*OF_MOVIE, "train (chunks)", "verify (floats)"]),
+    "movie: frames": ("movies/m*/*/stim.npy", [*OF_MOVIE, "train (chunks)", "verify (chunks)"]),
+    "movie: checksums": ("movies/m*/*/*.check.npy", OF_MOVIE),
+    "movie: rows with NaN": ("movies/m*/*/*.nan.npy", OF_MOVIE),
+    "movie: other fields": ("movies/m*/*/[!s]*[!kn].npy", OF_MOVIE),
+    "movie: splits": ("movies/splits/*.npy", OF_MOVIE),
+    "floats: manifests": ("floats/**/manifest.json", ["train (floats)", "verify (floats)"]),
+    "floats: frames": ("floats/*/*/*.npy", ["train (floats)", "verify (floats)"]),
+    "chunks: manifests": ("chunks/**/*.json", ["train (chunks)", "verify (chunks)"]),
+    "chunks: shards": ("chunks/*/*/*.zarr/c/**/*", ["train (chunks)", "verify (chunks)"]),
+    "movie run: all": ("movie-run/[!lf]*", ["evaluate (movie)", "predict (movie)"]),
+    "movie run: checkpoints": ("movie-run/checkpoints/*", ["evaluate (movie)", "predict (movie)"]),
 }
 # Somebody else's files have no checksum: another number in them is other data. What is counted are samples.
 FOREIGN = {"records"}
@@ -193,7 +242,8 @@ def build(folder, program, timeout=300):
     folder.mkdir(parents=True)
     write_tables(folder, rng)
     write_records(folder, rng)
-    for name, text in (("tiny.yaml", CONFIG), ("disk.yaml", DISK), ("long.yaml", LONG)):
+    for name, text in (("tiny.yaml", CONFIG), ("disk.yaml", DISK), ("long.yaml", LONG), ("movie.yaml", MOVIE),
+                       ("floats.yaml", MOVIE_FLOATS), ("chunks.yaml", MOVIE_CHUNKS), ("gaze.yaml", GAZE)):
         (folder / name).write_text(text)
 
     def succeed(*words):
@@ -209,6 +259,15 @@ def build(folder, program, timeout=300):
     succeed("profile", "tiny.yaml", "--steps", "3", "--out", "run")
     succeed("train", "disk.yaml", "--out", "disk-run")
     succeed("compare", "tiny.yaml", "--seeds", "1", "--out", "grid")
+    succeed("generate", "recording", "movies", *MOVIE_SIZE, "--seed", "5")
+    succeed("split", "movies", "--name", "trials", "--seed", "1")
+    succeed("prepare", "movies", "--rung", "disk:f32", "--out", "floats")
+    succeed("prepare", "movies", "--rung", "disk:chunks", "--out", "chunks")
+    succeed("train", "movie.yaml", "--out", "movie-run")
+    (folder / "arrays").mkdir()
+    for file in sorted((folder / "movies" / "m1_000" / "images").glob("[!.]*.npy")):
+        if file.name.count(".") == 1 and file.stem != "dfs":  # which is packed
+            shutil.copy(file, folder / "arrays" / file.name)
     stop_half_way(folder, program)
 
 

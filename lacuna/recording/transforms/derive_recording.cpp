@@ -223,6 +223,14 @@ class SessionDeriver {
   const Session& session_;
 };
 
+// What is referred to takes its checksums along: a damaged one would be sealed anew.
+void check_checksums(const Recording& source, const Session& session) {
+  for (const Segment& segment : session.segments)
+    for (const Field& field : segment.fields)
+      source.directory().check_file(
+          field.check_file.lexically_relative(source.path()).generic_string());
+}
+
 // ---- splits
 constexpr const char* kCarriedFrom = "carried_from";  // in RecordingSplit::how
 
@@ -326,6 +334,7 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
   progress.begin("transforming", frames, "frames");
   uint64_t done = 0;
   for (const Session* session : missing) {
+    check_checksums(source, *session);
     SessionDeriver(writer, transforms, options, *session).make();
     progress.advance(done += session->frames());
   }

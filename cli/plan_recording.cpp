@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
+#include <utility>
 
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
@@ -52,31 +51,22 @@ void print_rungs(const RecordingPlan& plan) {
 // "NAME=SHARE" of sessions, else of subjects, whose share their sessions divide by their length.
 std::vector<double> shares_of_names(const std::vector<std::string>& texts,
                                     const Recording& recording, const RecordingSizes& sizes) {
-  std::vector<std::string> subjects;
+  std::vector<std::string> names, subjects;
   std::vector<uint64_t> first = {0};
   for (size_t s = 0; s < recording.sessions().size(); ++s) {
+    names.push_back(recording.sessions()[s].name);
     subjects.push_back(recording.sessions()[s].subject);
     first.push_back(first.back() + sizes.session_frames[s]);
   }
-  std::vector<double> shares(subjects.size(), 0.0);
-  std::map<std::string, double> of_subjects;
+  std::vector<std::pair<std::string, double>> weights;
   for (const std::string& text : texts) {
-    const size_t equal = text.find('=');
-    const auto share =
-        equal == text.npos ? std::nullopt : parse_number(std::string_view(text).substr(equal + 1));
+    const size_t equal = std::min(text.rfind('='), text.size() - 1);
+    const auto share = parse_number(std::string_view(text).substr(equal + 1));
     if (!share || !(*share > 0))
       throw UsageError("--weights {}: write NAME=SHARE with a share above 0, such as m1=3", text);
-    const std::string name = text.substr(0, equal);
-    const auto found = std::ranges::find(recording.sessions(), name, &Session::name);
-    if (found == recording.sessions().end())
-      of_subjects[name] = *share;
-    else
-      shares[size_t(found - recording.sessions().begin())] = *share;
+    weights.emplace_back(text.substr(0, equal), *share);
   }
-  if (of_subjects.empty()) return shares;
-  const std::vector<double> more = weights_of_subjects(of_subjects, subjects, first);
-  for (size_t s = 0; s < shares.size(); ++s) shares[s] += more[s];
-  return shares;
+  return weights_of_names(weights, names, subjects, first);
 }
 
 std::vector<double> shares_for(const RecordingPlanArguments& arguments, const Recording& recording,

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from program import PROGRAM, fail, lacuna, succeed
+from program import PROGRAM, Started, fail, has_torch, lacuna, succeed
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,8 @@ def test_a_small_disk_is_seen_before_anything_is_written(movies, tmp_path):
         pytest.skip("cannot mount here")
     assert done.stdout.split() == ["code", "1"], done
     assert "MB are free there" in done.stderr and "disk:u8 reads the recording itself" in done.stderr, done.stderr
+    for remedy in ("disk:chunks takes", "(`lacuna transform` with --step 4)", "(--resize "):  # 57 MB and 17 to write in
+        assert remedy in done.stderr, f"{remedy} is missing: {done.stderr}"
 
 
 def make_cgroup(megabytes, number=0):
@@ -176,6 +178,71 @@ def test_clean_lists_and_removes_what_it_is_told(movies, tmp_path):
     assert not unused.exists() and used.exists()
 
 
+def train_words(recording, out, **changes):
+    """A training that is long enough to be watched. Keys of `changes` have __ for the dot."""
+    settings = {"recording": recording, "window.lags": 3, "model.channels": 2, "model.temporal": 1, "model.layers": 1,
+                "model.first_kernel": 3, "train.epochs": 1, "train.steps_an_epoch": 4, "train.batch": 8, "train.log_every": 1,
+                "train.device": "cpu", "evaluate.baselines": "false", "evaluate.parts": "[]",
+                **{key.replace("__", "."): value for key, value in changes.items()}}
+    out.parent.mkdir(exist_ok=True)
+    (out.parent / "empty.yaml").write_text(f"recording: {recording}\n")
+    return ["train", out.parent / "empty.yaml", "--out", out,
+            *(word for item in settings.items() for word in ("--set", "=".join(map(str, item))))]
+
+
+@pytest.fixture(scope="module")
+def split_movies(tmp_path_factory):
+    """Two small sessions with a split, to train on."""
+    if not has_torch():
+        pytest.skip("built without torch")
+    path = tmp_path_factory.mktemp("split") / "rec"
+    succeed("generate", "recording", path, "--sessions", 2, "--minutes", 0.1, "--side", 17, "--units", 3, "--seed", 3)
+    succeed("split", path, "--name", "trials", "--seed", 1)
+    return path
+
+
+def test_a_store_in_use_is_left_alone(split_movies, tmp_path):
+    store, run = tmp_path / "store", tmp_path / "runs" / "run"
+    prepare = ["prepare", split_movies, "--rung", "disk:bf16", "--out", store, "--again"]
+    succeed(*prepare[:-1])
+    started = Started(*train_words(split_movies, run, rung="disk:bf16", store=store, train__epochs=10_000))
+    metrics = run / "metrics.jsonl"
+    assert started.wait_for(lambda: metrics.exists() and metrics.stat().st_size > 0)
+    assert "in use by another program" in fail(*prepare)
+    assert "a process is using it" in fail("clean", store, "--remove", store)
+    assert started.process.poll() is None
+    started.end(signal.SIGKILL)
+    succeed(*prepare)  # a process that is killed leaves no lock
+    succeed("verify", store, "--recording", split_movies)
+
+
+def test_rounding_is_said_at_the_start(split_movies, tmp_path):
+    said = lacuna(*train_words(split_movies, tmp_path / "a", rung="ram:bf16"))
+    assert said.returncode == 0 and "all 256 grey levels stay distinct" in said.stderr, said.stderr
+    assert "bf16" not in lacuna(*train_words(split_movies, tmp_path / "b", rung="ram:f32")).stderr
+    (tmp_path / "f32.yaml").write_text("transforms:\n  stim: {from: stim, ops: [normalise]}\n")
+    succeed("transform", split_movies, tmp_path / "floats", "--config", tmp_path / "f32.yaml")
+    if "trials" not in succeed("info", tmp_path / "floats", "--json"):
+        succeed("split", tmp_path / "floats", "--name", "trials", "--seed", 1)
+    said = lacuna(*train_words(tmp_path / "floats", tmp_path / "c", rung="ram:bf16"))
+    assert "field 'stim', which is f32" in said.stderr and "behaviour stay as recorded" in said.stderr, said.stderr
+    plan = json.loads(succeed("plan", tmp_path / "floats", "--json"))
+    lost = {rung["rung"]: rung["lost"] for rung in plan["rungs"]}
+    assert "3 digits" in lost["ram:bf16"] and "3 digits" in lost["disk:bf16"] and not lost["disk:f32"]
+
+
+def test_plan_draws_sessions_by_weights(movies):
+    """Little memory: what is drawn most a byte lies in it, and the more is drawn of it the less is read."""
+    def cold(*words):
+        plan = json.loads(succeed("plan", movies, "--memory", "40MB", "--batch", 16, "--lags", 5, *words, "--json"))
+        return {rung["rung"]: rung["cold_ms_per_batch"] for rung in plan["rungs"]}["tiered@device"]
+    names = [session["name"] for session in json.loads(succeed("info", movies, "--json"))["sessions"]]
+    assert cold("--weights", f"{names[0]}=1") == 0  # one session fits, and nothing else is drawn
+    assert 0 <= cold("--weights", f"{names[0]}=9,{names[1]}=1,{names[2]}=1") <= cold("--mix", "balanced") + 1e-9
+    assert "subject 'nobody'; there are: " in fail("plan", movies, "--weights", "nobody=1")
+    assert "write NAME=SHARE" in fail("plan", movies, "--weights", "m1", code=2)
+
+
 def test_plan_names_a_rung_and_its_reasons(movies):
     plan = json.loads(succeed("plan", movies, "--memory", "504GB", "--disk", "/small=258GB", "--disk", "/big=1.4TB",
                               "--json"))
@@ -188,6 +255,10 @@ def test_plan_names_a_rung_and_its_reasons(movies):
     assert "no transform 'magic'" in fail("plan", movies, "--transforms", "magic", code=2)
     text = succeed("plan", movies, "--memory", "20MB")
     assert "with the margin; 20.0 MB are free" in text
+    head = next(line for line in text.splitlines() if line.startswith("rung "))
+    assert "pays back" in head and "lost" in head
+    assert rungs["disk:u8@device"]["pays_back_epochs"] is None
+    assert all("pays_back_epochs" in rung for rung in rungs.values())
 
 
 def test_ladder_measures_every_rung(movies, tmp_path):

@@ -239,6 +239,24 @@ std::vector<double> weights_of_subjects(const std::map<std::string, double>& wei
   return result;
 }
 
+std::vector<double> weights_of_names(std::span<const std::pair<std::string, double>> weights,
+                                     std::span<const std::string> sessions,
+                                     std::span<const std::string> subject_of_session,
+                                     std::span<const uint64_t> first) {
+  std::vector<double> result(sessions.size(), 0.0);
+  std::map<std::string, double> of_subjects;
+  for (const auto& [name, weight] : weights) {
+    const auto found = std::ranges::find(sessions, name);
+    if (found == sessions.end())
+      of_subjects[name] = weight;
+    else
+      result[size_t(found - sessions.begin())] = weight;
+  }
+  const std::vector<double> more = weights_of_subjects(of_subjects, subject_of_session, first);
+  for (size_t s = 0; s < result.size(); ++s) result[s] += more[s];
+  return result;
+}
+
 std::vector<uint64_t> fixed_windows(std::span<const uint64_t> first, uint64_t count,
                                     uint64_t seed) {
   std::vector<uint64_t> chosen;

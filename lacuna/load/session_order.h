@@ -29,6 +29,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lacuna/load/loader.h"
@@ -92,6 +93,13 @@ SessionOrder with_seed(const SessionOrder& order, uint64_t seed);
 std::vector<double> weights_of_subjects(const std::map<std::string, double>& weights,
                                         std::span<const std::string> subject_of_session,
                                         std::span<const uint64_t> first);
+
+// Weights a session by name: of sessions, else of subjects as above. Throws Error, listing them, for
+// a name that neither has.
+std::vector<double> weights_of_names(std::span<const std::pair<std::string, double>> weights,
+                                     std::span<const std::string> sessions,
+                                     std::span<const std::string> subject_of_session,
+                                     std::span<const uint64_t> first);
 
 // About `count` windows (all where there are fewer), ascending, to validate on: the same for the
 // same arguments, in proportion to the sessions' windows, of every session that has any at least

@@ -237,6 +237,13 @@ TEST(SessionOrder, SubjectsWeighTheirSessions) {
   EXPECT_EQ(weights_of_subjects({{"a", 2.0}, {"b", 1.0}}, subjects, first),
             (std::vector<double>{0.5, 1.0, 1.5}));
   EXPECT_ERROR(weights_of_subjects({{"c", 2.0}}, subjects, first), "'c'; there are: a, b");
+  const std::vector<std::string> sessions = {"s0", "s1", "s2"};
+  const std::vector<std::pair<std::string, double>> weights = {{"s2", 5.0}, {"a", 2.0}};
+  EXPECT_EQ(weights_of_names(weights, sessions, subjects, first),
+            (std::vector<double>{0.5, 0, 5.0 + 1.5}));
+  EXPECT_ERROR(weights_of_names(std::vector<std::pair<std::string, double>>{{"s9", 1.0}}, sessions,
+                                subjects, first),
+               "'s9'; there are: a, b");
 }
 
 TEST(SessionOrder, FixedWindowsTouchEverySession) {

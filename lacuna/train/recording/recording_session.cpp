@@ -125,19 +125,20 @@ Fingerprint fingerprint_of(const Recording& recording, const std::vector<uint32_
   return chosen;
 }
 
-// How much each session of a recording is drawn; empty: by its length.
-std::vector<double> session_shares(const RecordingOptions& options, const Recording& recording) {
+// How much each session of a recording is drawn for training.
+std::vector<double> session_shares(const RecordingOptions& options, const Windows& training) {
+  const std::vector<uint64_t> first = first_windows(training);
+  std::vector<std::string> names, subjects;
   std::vector<double> shares;
-  if (options.order == "proportional") return shares;
-  for (const Session& session : recording.sessions()) {
-    const auto& chosen = options.windows.sessions;
-    double share = std::find(chosen.begin(), chosen.end(), session.name) != chosen.end() ? 1 : 0;
-    if (options.order == "weights") share = 0;
-    for (const auto& [name, weight] : options.weights)
-      if (name == session.name || name == session.subject) share += weight;
-    shares.push_back(share);
+  for (size_t s = 0; s + 1 < first.size(); ++s) {
+    const Session& session = training.recording().sessions()[s];
+    names.push_back(session.name);
+    subjects.push_back(session.subject);
+    const uint64_t windows = first[s + 1] - first[s];
+    shares.push_back(options.order == "balanced" ? double(windows > 0) : double(windows));
   }
-  return shares;
+  return options.order == "weights" ? weights_of_names(options.weights, names, subjects, first)
+                                    : shares;
 }
 
 // Of a session: rows of counts and inputs as floats, and what evaluation keeps of its windows.
@@ -189,7 +190,7 @@ WindowMemory memory_beside(const Config& config, const std::map<Part, Windows>& 
   return memory;
 }
 
-FramesOptions frames_options(const Config& config, const Recording& recording, at::Device device) {
+FramesOptions frames_options(const Config& config, const Windows& training, at::Device device) {
   const RecordingOptions& options = config.recording;
   const Rung rung = with_expansion(options.rung, device.is_cuda());
   const DType cast = config.train.precision == "bf16" ? DType::bf16 : DType::f32;
@@ -198,7 +199,7 @@ FramesOptions frames_options(const Config& config, const Recording& recording, a
           .store = config.store,
           .cast = cast,
           .hot_bytes = options.hot_bytes,
-          .shares = session_shares(options, recording),
+          .shares = session_shares(options, training),
           .rungs = options.rungs,
           .sessions = options.windows.sessions};
 }
@@ -325,7 +326,7 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   Config named = config;
   name_sessions(named, recording, sessions);
   const auto watch = std::make_shared<MemoryWatch>(note);
-  FramesOptions frames = frames_options(named, recording, device);
+  FramesOptions frames = frames_options(named, parts.at(Part::train), device);
   frames.beside_bytes = memory_beside(named, parts, sessions, frames, device, group).bytes();
   if (const std::string lost = precision_lost(recording, frames.field, frames.rung); !lost.empty())
     note(lost);

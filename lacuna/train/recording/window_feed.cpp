@@ -64,23 +64,12 @@ RecordingSourceOptions source_options(const RecordingSession& session, uint64_t 
 // Names in order.weights are sessions, else subjects.
 std::vector<double> session_weights(const RecordingSession& session,
                                     std::span<const uint64_t> first) {
-  const auto& sessions = session.recording.sessions();
-  std::vector<double> weights(sessions.size(), 0.0);
-  std::map<std::string, double> of_subjects;
-  for (const auto& [name, weight] : session.config.recording.weights) {
-    const auto found = std::find_if(sessions.begin(), sessions.end(),
-                                    [&](const Session& one) { return one.name == name; });
-    if (found == sessions.end())
-      of_subjects[name] = weight;
-    else
-      weights[size_t(found - sessions.begin())] = weight;
+  std::vector<std::string> names, subjects;
+  for (const Session& one : session.recording.sessions()) {
+    names.push_back(one.name);
+    subjects.push_back(one.subject);
   }
-  if (of_subjects.empty()) return weights;
-  std::vector<std::string> subjects;
-  for (const Session& one : sessions) subjects.push_back(one.subject);
-  const auto more = weights_of_subjects(of_subjects, subjects, first);
-  for (size_t s = 0; s < weights.size(); ++s) weights[s] += more[s];
-  return weights;
+  return weights_of_names(session.config.recording.weights, names, subjects, first);
 }
 
 // The value of a field [T] at each window's t.

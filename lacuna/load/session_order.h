@@ -94,8 +94,8 @@ std::vector<double> weights_of_subjects(const std::map<std::string, double>& wei
                                         std::span<const std::string> subject_of_session,
                                         std::span<const uint64_t> first);
 
-// Weights a session by name: of sessions, else of subjects as above. Throws Error, listing them, for
-// a name that neither has.
+// Weights a session by name: of sessions, else of subjects as above. Throws Error, listing them,
+// for a name that neither has.
 std::vector<double> weights_of_names(std::span<const std::pair<std::string, double>> weights,
                                      std::span<const std::string> sessions,
                                      std::span<const std::string> subject_of_session,

@@ -54,11 +54,16 @@ class Bound:
         return None
 
     def close(self):
-        for _ in range(100):  # a process that was killed leaves its group a moment later
-            try:
-                return self.group and self.group.rmdir()
-            except OSError:
-                time.sleep(0.05)
+        if self.group:
+            close_group(self.group)
+
+
+def close_group(group):
+    for _ in range(100):  # a process that was killed leaves its group a moment later
+        try:
+            return group.rmdir()
+        except OSError:
+            time.sleep(0.05)
 
 
 @pytest.fixture
@@ -150,12 +155,63 @@ def test_what_does_not_fit_is_refused_with_what_would(folder, bound, tmp_path):
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-def holds_frames(pid):
-    """Whether a process has memory for frames."""
+def frames_of(pid):
+    """What the system says of a process's memory for frames: os.stat of each."""
     try:
-        return any("lacuna-frames" in os.readlink(link) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # it came and went
-        return False
+        return [os.stat(link) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir() if "lacuna-frames" in os.readlink(link)]
+    except OSError:  # a descriptor came and went
+        return []
+
+
+def frames_pss(pid):
+    """Bytes of a process's mappings that hold frames, each page divided by those who share it."""
+    total, is_frames = 0, False
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            is_frames = "lacuna-frames" in line
+        elif is_frames and line.startswith("Pss:"):
+            total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_four_trainings_hold_one_copy(folder, tmp_path):
+    """One byte a pixel for all of them together, and nothing when they are gone, killed as they are."""
+    wanted = np.load(folder / "sources/s0/stim.npy", mmap_mode="r").nbytes
+    group = make_cgroup(4096, 9)
+    started = []
+    try:
+        for number in range(4):
+            command = words("ram:u8", tmp_path / f"run{number}", sessions="[s0]", **{"train.epochs": 1000, "train.log_every": 1})
+            started.append(subprocess.Popen(
+                [str(word) for word in (PROGRAM, *command)], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                preexec_fn=(lambda: (group / "cgroup.procs").write_text(str(os.getpid()))) if group else None,
+                env={**os.environ, "OMP_NUM_THREADS": "1"}))
+        deadline = time.monotonic() + 280
+        lines = [tmp_path / f"run{number}" / "metrics.jsonl" for number in range(4)]
+        while not all(file.exists() and file.stat().st_size > 0 for file in lines):
+            assert all(process.poll() is None for process in started) and time.monotonic() < deadline
+            time.sleep(0.02)
+        held = [frames_of(process.pid) for process in started]
+        assert [len(one) for one in held] == [1] * 4 and len({one[0].st_ino for one in held}) == 1, "not the same memory"
+        most = 1.05 * wanted + (4 << 20)  # where pages are huge, the first and the last are
+        assert 0.97 * wanted <= 512 * held[0][0].st_blocks <= most
+        assert 0 < sum(frames_pss(process.pid) for process in started) <= most
+        if group:
+            assert shared_bytes(group) <= 1.1 * wanted + (4 << 20)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        if group:
+            left = shared_bytes(group)
+            close_group(group)
+    assert not group or left < 0.01 * wanted
+
+
+def shared_bytes(group):
+    """Memory without a file that the processes of a control group take."""
+    sizes = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(sizes.get("shmem", 0))
 
 
 def test_four_share_and_one_is_killed_while_it_loads(folder, tmp_path):
@@ -169,7 +225,7 @@ def test_four_share_and_one_is_killed_while_it_loads(folder, tmp_path):
     try:
         for number, bound in enumerate(bounds):
             started.append(bound.start(*words("tiered", tmp_path / f"run{number}", **hot), cwd=folder))
-        while not holds_frames(started[0].pid):
+        while not frames_of(started[0].pid):
             assert started[0].poll() is None, started[0].communicate()
             time.sleep(0.001)
         started[0].send_signal(signal.SIGKILL)

@@ -99,8 +99,7 @@ std::optional<PartPredictions> part_of(const ScreenSession& session, const Given
         "{} of {} {} samples have a prediction, but sample {} has none; predict the whole part, or "
         "none of it",
         found.samples.size(), session.samples(part).size(), name(part), *missing);
-  found.measured =
-      measured_labels(session.screen.samples(), session.labels.columns, found.samples);
+  found.measured = measured_labels(session.screen.samples(), session.labels.columns, found.samples);
   return found;
 }
 
@@ -122,11 +121,11 @@ std::vector<float> read_given_predictions(const fs::path& file, const Screen& sc
 Evaluation evaluate_predictions(const GivenPredictions& given, const fs::path& out,
                                 const Note& note, Progress& progress) {
   Run::check_free(out);
-  const std::string about =
-      fmt::format("screen: {}\nsplit: {}\nlabels: {}\n",
-                  Json(fs::absolute(given.screen).string()).dump(), Json(given.split).dump(),
-                  yaml_list(given.labels));
-  ScreenSession session = open_session(parse_config(about + "model: {name: mlp}\n", {}), note, progress);
+  const std::string about = fmt::format("screen: {}\nsplit: {}\nlabels: {}\n",
+                                        Json(fs::absolute(given.screen).string()).dump(),
+                                        Json(given.split).dump(), yaml_list(given.labels));
+  ScreenSession session =
+      open_session(parse_config(about + "model: {name: mlp}\n", {}), note, progress);
   EvaluationInput input = {.split = given.split,
                            .checkpoint = "given",
                            .labels = session.labels.names,

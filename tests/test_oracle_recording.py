@@ -21,21 +21,26 @@ SESSIONS = [dict(units=5, inputs=3, windows=4), dict(units=2, inputs=0, windows=
 MODEL = dict(name="core_readout", channels=6, temporal=4, kernel=3, first_kernel=5, behaviour_width=5)
 
 
-def write_data(folder, draw):
+LAGS = 7
+
+
+def write_data(folder, draw, rows):
+    """Windows of `rows` target rows, and the same as one window a row, oldest row first."""
     windows = sum(session["windows"] for session in SESSIONS)
-    stimulus = draw.integers(0, 256, (windows, 7, 11, 13), dtype=numpy.uint8)
+    stimulus = draw.integers(0, 256, (windows, LAGS + rows - 1, 11, 13), dtype=numpy.uint8)
     numpy.save(folder / "stimulus.npy", stimulus)
+    single = numpy.concatenate([window[None, rows - 1 - r:rows - 1 - r + LAGS] for window in stimulus for r in range(rows)])
     parts = []
     for s, session in enumerate(SESSIONS):
-        shape = (session["windows"], session["units"])
+        shape = (session["windows"] * rows, session["units"])
         counts = draw.poisson(0.7, shape).astype(float)
         validity = (draw.random(shape) < 0.7).astype(numpy.uint8)
         counts[validity == 0] = numpy.nan  # what is invalid may be anything
-        inputs = draw.standard_normal((session["windows"], session["inputs"]))
+        inputs = draw.standard_normal((shape[0], session["inputs"]))
         for name, array in dict(counts=counts, validity=validity, inputs=inputs).items():
             numpy.save(folder / f"{name}{s}.npy", array)
         parts.append((torch.tensor(counts), torch.tensor(validity), torch.tensor(inputs)))
-    return torch.tensor(stimulus), parts
+    return torch.tensor(single), parts
 
 
 def rates_of(weights, stimulus, parts, stride):
@@ -87,13 +92,14 @@ def part(answer, prefix):
     return {name[len(prefix):]: value for name, value in answer.items() if name.startswith(prefix)}
 
 
-@pytest.mark.parametrize("settings", [dict(layers=1), dict(layers=3), dict(layers=2, stride=2)], ids=str)
-def test_core_readout_agrees_with_the_oracle(tmp_path, settings):
+@pytest.mark.parametrize("settings,rows", [(dict(layers=1), 1), (dict(layers=3), 1), (dict(layers=2, stride=2), 1),
+                                           (dict(layers=2), 3)], ids=str)
+def test_core_readout_agrees_with_the_oracle(tmp_path, settings, rows):
     if not PROBE.exists():
         pytest.skip(f"no {PROBE}; build with torch and tests")
     seed = seed_of(f"core_readout {settings}")
-    stimulus, parts = write_data(tmp_path, numpy.random.default_rng(seed))
-    job = dict(recording=str(tmp_path), model={**MODEL, **settings}, sessions=SESSIONS, steps=STEPS)
+    stimulus, parts = write_data(tmp_path, numpy.random.default_rng(seed), rows)
+    job = dict(recording=str(tmp_path), model={**MODEL, **settings}, sessions=SESSIONS, rows=rows, steps=STEPS)
     (tmp_path / "job.yaml").write_text(json.dumps(job))  # JSON is YAML
     done = subprocess.run([PROBE, tmp_path / "job.yaml", tmp_path], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

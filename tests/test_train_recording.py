@@ -153,6 +153,28 @@ def test_stopped_and_resumed_it_ends_in_the_same_bits(recording, reference):
     assert all(np.array_equal(whole[name], again[name]) for name in whole)
 
 
+def test_a_run_of_rows_trains_resumes_and_predicts_each_row_once(recording):
+    """Windows of three target rows: rates are row by row, NaN only where there are not enough frames."""
+    settings = dict(window__rows=3, train__epochs=2, evaluate__baselines="false")
+    whole, out = train(recording, recording.parent / "rows", **settings), recording.parent / "rows-stopped"
+    started = Started(*words(recording, out, **settings))
+    metrics = out / "metrics.jsonl"
+    assert started.wait_for(lambda: metrics.exists() and '"step":7,' in metrics.read_text().replace(" ", ""))
+    assert started.end(signal.SIGTERM) == 75, started.errors
+    succeed("train", "--resume", "--out", out)
+    first, again = weights(whole), weights(out)
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    message = fail(*words(recording, whole, **{**settings, "window__rows": 2}), "--resume")
+    assert "window.rows" in message
+    rates = recording.parent / "rows-rates"
+    succeed("predict", whole, "--out", rates)
+    for one in json.loads((rates / "rates.json").read_text())["files"]:
+        found = np.load(rates / one["file"])
+        has = served(recording, one["session"], one["segment"])
+        assert one["windows"] == has.sum() > 100
+        assert np.array_equal(np.isfinite(found).all(1), has) and np.isnan(found[~has]).all()
+
+
 def test_another_order_is_refused(recording, reference):
     message = fail(*words(recording, reference, train__epochs=6, order__by="proportional"), "--resume")
     assert "order.by is 'balanced', here 'proportional'" in message
@@ -205,6 +227,10 @@ def test_what_cannot_be_is_refused(recording, reference, tmp_path):
     assert "did you mean 'window.lags'" in fail(*words(recording, tmp_path / "a", window__lag=3), code=2)
     assert "no split" in fail(*words(recording, tmp_path / "b", split="other"))
     assert "longer than every trial" in fail(*words(recording, tmp_path / "c", window__lags=5000))
+    assert "longer than every trial" in fail(*words(recording, tmp_path / "c", window__rows=5000))
+    assert "no field 'robs' of one number" in fail(*words(recording, tmp_path / "c", order__column="robs"))
+    assert "neither a session nor a subject" in fail(*words(recording, tmp_path / "c", order__by="weights",
+                                                            order__weights="[nobody=1]"))
     assert "train.weights=RUN" in fail(*words(recording, tmp_path / "d", train__freeze="core"), code=2)
     assert "run of a recording" in fail("predict", reference, "--all-pairs", "--out", tmp_path / "x.csv", code=2)
     assert "run of a recording" in fail("export", reference, "--embeddings", "--out", tmp_path / "y.npz")

@@ -129,7 +129,7 @@ def test_pixels_say_where_they_belong(recording):
 RUNGS = ["ram:u8@device", "ram:u8@worker", "ram:bf16", "ram:f32", "disk:u8@device", "disk:u8@worker", "tiered@device",
          "tiered@worker"]
 STORED = {"disk:bf16": "bf16", "disk:f32": "f32", "disk:chunks@worker": "chunks", "disk:chunks@device": "chunks",
-          "ram:chunks@device": "chunks"}
+          "ram:chunks@device": "chunks", "ram:chunks@worker": "chunks"}
 
 
 @pytest.mark.parametrize("rung", [*RUNGS, *STORED])
@@ -146,6 +146,35 @@ def test_every_window_of_every_rung(recording, tmp_path, rung):
 @pytest.mark.parametrize("lags,targets,step", [(1, 1, 1), (4, 5, 1), (5, 1, 2), (2, 2, 4)])
 def test_windows_of_other_lengths(recording, tmp_path, lags, targets, step):
     check(recording, tmp_path / "out", "disk:u8@device", lags, targets, step)
+
+
+@pytest.mark.parametrize("rung,lags,rows,step", [("disk:u8@device", 4, 5, 1), ("ram:f32", 2, 2, 3)])
+def test_a_run_of_target_rows_has_the_windows_of_each(recording, tmp_path, rung, lags, rows, step):
+    inputs = (("behavior", 2, 0), ("robs", 3, 1))
+    settings = {"lags": lags, "rows": rows, "step": step,
+                "inputs": [{"field": f, "lags": n, "first": first} for f, n, first in inputs]}
+    probe("windows", recording, tmp_path, json.dumps(settings), rung)
+    index, stim = np.load(tmp_path / "index.npy"), np.load(tmp_path / "stim.npy")
+    want, seen = [], {}
+    for s, g, fields in segments(recording):
+        single = set(expected(fields, lags, 1, step, inputs))  # two lags or more: neighbours belong together
+        times = [t for t in sorted(single) if all(t + r * step in single for r in range(rows))]
+        last = [t + (rows - 1) * step for t in times]
+        own = slice(seen.get(s, 0), seen.get(s, 0) + len(times))
+        seen[s] = own.stop
+        frames = fields["stim"][np.array([rows_of(t, lags + rows - 1, step) for t in last], int)]
+        same_frames(stim[len(want):len(want) + len(times)], frames, rung)
+        want += [(s, g, t) for t in times]
+        bins = np.array([t + np.arange(rows * step).reshape(rows, step) for t in times], int)
+        np.testing.assert_array_equal(np.load(tmp_path / f"counts.{s}.npy")[own], fields["robs"][bins].sum(2))
+        np.testing.assert_array_equal(np.load(tmp_path / f"validity.{s}.npy")[own], fields["dfs"][bins].all(2))
+        for i, (field, n, first) in enumerate(inputs):
+            of = np.array([rows_of(t, n + rows - 1, step, first) for t in last], int)[:, :, None] + np.arange(step)
+            bins = fields[field][of].astype(float)
+            one = (bins.sum(2) if field == "robs" else bins.mean(2)).astype("f4")
+            np.testing.assert_array_equal(np.load(tmp_path / f"input.{s}.{i}.npy").reshape(-1, *one.shape[1:])[own], one)
+    assert [tuple(row) for row in index] == want, SEED
+    assert len(stim) == len(want) > 50
 
 
 def test_inputs_that_are_made_late_are_those_that_are_written(recording, tmp_path):

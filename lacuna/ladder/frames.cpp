@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/frame_holder.h"
 #include "lacuna/ladder/frame_store.h"
@@ -176,9 +177,37 @@ class FramesOpener {
     for (uint32_t g = 0; g < session.segments.size(); ++g)
       if (is_all || session.segments[g].find(options_.field)) planned.segments.push_back(g);
     LACUNA_ASSERT(planned.segments.size() == planned.fields.size());
+    leave_out_segments(session, planned);
     for (size_t i = 0; i < planned.fields.size(); ++i)
       check_rung(session, session.segments[planned.segments[i]], planned.fields[i], rung_);
     return planned;
+  }
+
+  // What is not chosen is neither held nor counted.
+  void leave_out_segments(const Session& session, PlannedSession& planned) const {
+    if (options_.segments.empty()) return;
+    PlannedSession kept = planned;
+    kept.fields.clear();
+    kept.segments.clear();
+    if (kept.chunks) kept.chunks->chunks.clear();
+    std::string names;
+    for (size_t i = 0; i < planned.fields.size(); ++i) {
+      const std::string& name = session.segments[planned.segments[i]].name;
+      if (std::ranges::find(options_.segments, name) == options_.segments.end()) continue;
+      kept.fields.push_back(planned.fields[i]);
+      kept.segments.push_back(planned.segments[i]);
+      if (kept.chunks) kept.chunks->chunks.push_back(planned.chunks->chunks[i]);
+      names += "/" + name;
+    }
+    if (kept.fields.size() == planned.fields.size()) return;
+    if (kept.fields.empty())
+      throw Error("session '{}' has none of the segments {}, whose frames are to be read",
+                  session.name, fmt::join(options_.segments, ", "));
+    if (kept.chunks) {  // other bytes: a copy in memory is not the one of all segments
+      kept.chunks->fields = kept.fields;
+      kept.chunks->xxh3 = hash64(hex(kept.chunks->xxh3) + names);
+    }
+    planned = std::move(kept);
   }
 
   void choose_places(std::vector<PlannedSession>& planned) const {
@@ -328,6 +357,11 @@ void Frames::read(uint32_t session, uint32_t segment, uint64_t t, uint64_t lags,
   const State::OfSession& of = state_->of(session);
   LACUNA_ASSERT(lags > 0 && step > 0 && (lags - 1) * step <= t);
   of.holder->read(of.place(segment), t, lags, step, of.cast, out);
+}
+
+bool Frames::has(uint32_t session, uint32_t segment) const {
+  const State::OfSession& of = state_->sessions.at(session);
+  return of.holder && of.places.at(segment) != UINT32_MAX;
 }
 
 uint64_t Frames::resident_rows() const { return state_->rows; }

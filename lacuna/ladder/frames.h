@@ -46,6 +46,7 @@ struct FramesOptions {
   std::vector<double> shares = {};  // tiered: how much each session is drawn; empty: by its length
   std::map<std::string, Rung> rungs = {};  // tiered: of sessions that are to lie on a given one
   std::vector<std::string> sessions = {};  // only these are read; empty: all
+  std::vector<std::string> segments = {};  // the same by name, of every session
   uint64_t beside_bytes = 0;               // memory that the caller will take: batches, other ranks
 };
 
@@ -72,6 +73,9 @@ class Frames {
   // cannot be read.
   void read(uint32_t session, uint32_t segment, uint64_t t, uint64_t lags, uint64_t step,
             std::byte* out) const;
+
+  // Whether frames of a segment can be read: it has the field, and is chosen.
+  bool has(uint32_t session, uint32_t segment) const;
 
   // ---- device:resident
   // All frames of the chosen sessions lie one after another, by session and segment.

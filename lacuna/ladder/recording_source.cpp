@@ -72,8 +72,8 @@ void RecordingSource::fill(std::span<const uint64_t> places, RecordingBatch& out
 
 // One gather, straight to where the frames belong.
 void RecordingSource::fill_stimulus(RecordingBatch& out) const {
-  const auto& [field, lags, first] = windows_.settings().stimulus;
-  const uint64_t step = windows_.settings().step;
+  const LaggedField& stimulus = windows_.settings().stimulus;
+  const uint64_t lags = stimulus.lags, step = windows_.settings().step;
   out.stimulus_dtype = frames_.dtype();
   out.stimulus_shape = {out.size(), lags};
   out.stimulus_shape.insert(out.stimulus_shape.end(), frames_.frame_shape().begin(),
@@ -84,7 +84,7 @@ void RecordingSource::fill_stimulus(RecordingBatch& out) const {
     for (const uint64_t window : out.windows) {
       const Window at = windows_.at(window);
       out.resident.push_back(
-          int64_t(frames_.resident_row(at.session, at.segment, at.t - first * step)));
+          int64_t(frames_.resident_row(at.session, at.segment, newest_row(at, stimulus, step))));
     }
     return;
   }
@@ -99,7 +99,7 @@ void RecordingSource::fill_stimulus(RecordingBatch& out) const {
   std::byte* to = out.stimulus;
   for (const uint64_t window : out.windows) {
     const Window at = windows_.at(window);
-    frames_.read(at.session, at.segment, at.t - first * step, lags, step, to);
+    frames_.read(at.session, at.segment, newest_row(at, stimulus, step), lags, step, to);
     to += window_bytes;
   }
 }

@@ -67,7 +67,7 @@ bool is_exact(const RecordingBatch& batch, const Windows& windows, const PlainFr
   std::vector<BFloat16> halves(pixels);
   for (const uint64_t window : batch.windows) {
     Window at = windows.at(window);
-    at.t -= windows.settings().stimulus.first * windows.settings().step;
+    at.t = newest_row(at, windows.settings().stimulus, windows.settings().step);
     for (uint64_t lag = 0; lag < lags; ++lag, found += bytes) {
       const uint8_t* frame = plain.frame(at, lag, windows.settings().step);
       cast_plainly(frame, pixels, numbers.data());

@@ -202,8 +202,9 @@ void WindowFields::State::fill_inputs(SessionPart& part, uint64_t b, const Windo
       make_input(rows.inputs[i], input, window, out);
       continue;
     }
+    const uint64_t newest = newest_row(window, input, settings.step);
     for (uint64_t lag = 0; lag < input.lags; ++lag)
-      merge_rows(*rows.inputs[i].own, window.t - (input.first + lag) * settings.step, settings.step,
+      merge_rows(*rows.inputs[i].own, newest - lag * settings.step, settings.step,
                  rows.inputs[i].is_counts, out + lag * rows.inputs[i].columns, scratch);
   }
 }
@@ -213,7 +214,7 @@ void WindowFields::State::make_input(const InputRows& input, const LaggedField& 
                                      const Window& window, float* out) const {
   const Session& session = windows.recording().sessions()[window.session];
   const uint64_t step = windows.settings().step, columns = input.columns;
-  const uint64_t oldest = window.t - (lagged.first + lagged.lags - 1) * step;
+  const uint64_t oldest = newest_row(window, lagged, step) - (lagged.lags - 1) * step;
   const RowBlock block = windows.transforms()->warm_rows(session, session.segments[window.segment],
                                                          input.name, oldest, lagged.lags * step);
   for (uint64_t lag = 0; lag < lagged.lags; ++lag) {

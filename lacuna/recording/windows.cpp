@@ -138,31 +138,34 @@ void check_one_column_a_unit(const Session& session, const Segment& segment, con
 
 // A stimulus row that is not finite must not be served; which row of which field.
 void refuse_nan_frames(const Session& session, const Segment& segment, const Field& field,
-                       const WindowRun& run, int64_t oldest, int64_t newest, uint64_t step) {
+                       std::span<const WindowRun> runs, int64_t oldest, int64_t newest) {
+  if (field.nan_rows == 0) return;
   const Array nan = read_nan_rows(field);
   const auto flags = nan.as<uint8_t>();
-  for (uint64_t t = run.begin; t < run.end; t += step)
-    for (int64_t lag = newest; lag <= oldest; ++lag) {
-      const uint64_t row = uint64_t(int64_t(t) - lag * int64_t(step));
-      if (flags[row])
+  for (const WindowRun& run : runs) {
+    const auto step = int64_t(run.step);
+    const int64_t last = int64_t(run.end) - step;  // the run's last window
+    for (int64_t row = int64_t(run.begin) - oldest * step; row <= last - newest * step; row += step)
+      if (flags[size_t(row)])
         throw Error(
             "{} is not finite in row {}, which the window at t = {} serves; mark the row in a "
             "validity field ({}_valid), or repair it",
-            field_words(session, segment, field.name), row, t, field.name);
-    }
+            field_words(session, segment, field.name), row,
+            std::max(int64_t(run.begin), row + newest * step), field.name);
+  }
 }
 
 // The same of a count, unless its unit is not chosen or not valid there.
 void refuse_nan_counts(const Session& session, const Segment& segment, const Field& field,
-                       const Field* validity, std::span<const uint32_t> units, const WindowRun& run,
-                       uint64_t bins_after) {
+                       const Field* validity, std::span<const uint32_t> units,
+                       std::span<const WindowRun> runs, uint64_t bins_after) {
+  if (field.nan_rows == 0) return;
   const Array nan = read_nan_rows(field), counts = field.map();
   const Array valid = validity ? validity->map() : Array();
   const auto flags = nan.as<uint8_t>();
   std::vector<float> values(units.size());
   std::vector<uint8_t> is_valid(units.size());
-  for (uint64_t t = run.begin; t < run.end - run.step + bins_after; ++t) {
-    if (!flags[t]) continue;
+  const auto refuse_row = [&](uint64_t t) {
     read_columns(field, counts.bytes().data() + t * field.row_bytes(), units, values.data());
     std::ranges::fill(is_valid, uint8_t(1));
     if (validity)
@@ -172,10 +175,12 @@ void refuse_nan_counts(const Session& session, const Segment& segment, const Fie
       if (!std::isfinite(values[u]) && is_valid[u] != 0)
         throw Error(
             "{} is not finite in row {} for unit '{}', which a window serves as its target; mark "
-            "it "
-            "in a validity field, or leave the unit out (units)",
+            "it in a validity field, or leave the unit out (units)",
             field_words(session, segment, field.name), t, session.units[units[u]]);
-  }
+  };
+  for (const WindowRun& run : runs)
+    for (uint64_t t = run.begin; t < run.end - run.step + bins_after; ++t)
+      if (flags[t]) refuse_row(t);
 }
 
 std::vector<uint32_t> choose_units(const Session& session, const std::vector<std::string>& names,
@@ -207,13 +212,24 @@ void check_window_settings(const Recording& recording, const WindowSettings& set
     throw Error("most_gap is {} bins; steps of one bin are no gap: use at least 1",
                 settings.most_gap);
   for (const std::string& name : settings.sessions) recording.session(name);
-  for (const std::string& name : settings.segments) {
-    const auto has = [&](const Session& session) {
-      return std::ranges::find(session.segments, name, &Segment::name) != session.segments.end();
-    };
-    if (!std::ranges::any_of(recording.sessions(), has))
-      throw Error("{}: no session has a segment '{}'", recording.path().string(), name);
-  }
+  std::set<std::string> known;
+  for (const Session& session : recording.sessions())
+    for (const Segment& segment : session.segments) known.insert(segment.name);
+  for (const std::string& name : settings.segments)
+    if (!known.contains(name))
+      throw Error("{}: no session has a segment '{}'; there is {}", recording.path().string(), name,
+                  fmt::join(known, ", "));
+}
+
+// Not every session was shown every stimulus: where no session is named, those without any of the
+// segments that are to be read are not the recording's for this purpose.
+bool lacks_segments(const Session& session, const WindowSettings& settings) {
+  for (const Segment& segment : session.segments)
+    if (is_chosen(settings.segments, segment.name)) return false;
+  if (!settings.sessions.empty())
+    throw Error("session '{}' has none of the segments chosen ({}); leave it out (sessions)",
+                session.name, fmt::join(settings.segments, ", "));
+  return true;
 }
 
 // What windows of one segment need, and so which there are.
@@ -267,21 +283,16 @@ class SegmentWindows {
 
  private:
   void add(const LaggedField& lagged, Flags is_ok, bool reads_first_bin_only) {
-    all_.push_back({int64_t(lagged.first + lagged.lags) - 1, int64_t(lagged.first),
-                    std::move(is_ok), reads_first_bin_only});
+    all_.push_back({lagged.first + int64_t(lagged.lags) - 1, lagged.first, std::move(is_ok),
+                    reads_first_bin_only});
   }
   void refuse_nan(std::span<const WindowRun> runs) const {
     const Field& stimulus = segment_.field(settings_.stimulus.field);
     const Field& counts = segment_.field(settings_.counts);
     const Field* validity = validity_by_unit(session_, segment_, settings_);
-    for (const WindowRun& run : runs) {
-      if (stimulus.nan_rows > 0)
-        refuse_nan_frames(session_, segment_, stimulus, run, all_[0].oldest, all_[0].newest,
-                          settings_.step);
-      if (counts.nan_rows > 0)
-        refuse_nan_counts(session_, segment_, counts, validity, units_, run,
-                          settings_.target_rows * settings_.step);
-    }
+    refuse_nan_frames(session_, segment_, stimulus, runs, all_[0].oldest, all_[0].newest);
+    refuse_nan_counts(session_, segment_, counts, validity, units_, runs,
+                      settings_.target_rows * settings_.step);
   }
 
   const Session& session_;
@@ -338,6 +349,17 @@ Json to_json(const WindowSettings& settings) {
   return json;
 }
 
+WindowSettings with_target_rows(WindowSettings settings, uint64_t rows) {
+  const auto widen = [&](LaggedField& lagged) {
+    lagged.lags += rows - 1;
+    lagged.first -= int64_t(rows - 1);
+  };
+  widen(settings.stimulus);
+  for (LaggedField& input : settings.inputs) widen(input);
+  settings.target_rows = rows;
+  return settings;
+}
+
 Windows::Windows(const Recording& recording, const WindowSettings& settings)
     : recording_(recording), settings_(settings) {
   check_window_settings(recording, settings_);
@@ -352,7 +374,8 @@ Windows::Windows(const Recording& recording, const WindowSettings& settings)
   std::set<std::string> found_units;
   for (const Session& session : recording_.sessions()) {
     units_.emplace_back();
-    if (!is_chosen(settings_.sessions, session.name)) continue;
+    if (!is_chosen(settings_.sessions, session.name) || lacks_segments(session, settings_))
+      continue;
     units_.back() = choose_units(session, settings_.units, found_units);
     if (units_.back().empty())
       throw Error(

@@ -41,8 +41,9 @@ class Transforms;
 
 struct LaggedField {
   std::string field;
-  uint64_t lags = 1;   // rows t - first, t - first - 1, .., newest first
-  uint64_t first = 0;  // 1 for spike history: the target itself is not read
+  uint64_t lags = 1;  // rows t - first, t - first - 1, .., newest first
+  // 1 for spike history: the target itself is not read. Below 0: rows after t (with_target_rows).
+  int64_t first = 0;
 };
 
 struct WindowSettings {
@@ -61,11 +62,19 @@ struct WindowSettings {
   Json transforms = Json::object();
 };
 Json to_json(const WindowSettings& settings);
+// The same for a run of `rows` target rows, each with all that a window of one row reads: of L lags
+// L + rows - 1 are read, those of the last target row first.
+WindowSettings with_target_rows(WindowSettings settings, uint64_t rows);
 
 struct Window {
   uint32_t session = 0, segment = 0;  // in the recording's order
-  uint64_t t = 0;                     // the newest row read as input, and the first target row
+  uint64_t t = 0;                     // the first target row; lags are counted from it
 };
+
+// The newest row that a window reads of a field.
+inline uint64_t newest_row(const Window& window, const LaggedField& lagged, uint64_t step) {
+  return uint64_t(int64_t(window.t) - lagged.first * int64_t(step));
+}
 
 // Consecutive windows of one segment: t = begin, begin + step, .. below end.
 struct WindowRun {

@@ -24,6 +24,7 @@ window:
   lags: 33            # rows of it, newest first
   inputs: []          # further fields: behavior, behavior:5 (5 lags), robs:10@1 (10 rows from t - 1 on)
   counts: robs        # the target
+  rows: 1             # of it in a training window: 8 consecutive ones share most of their frames
   validity: ""        # of units; none named: the field of that role
   step: 1             # bins a row: 2 halves the rate
   most_gap: 1.5       # of a bin: a longer step of time ends a run
@@ -132,6 +133,7 @@ RecordingOptions read_recording_options(const YAML::Node& tree) {
   for (const std::string& text : window.list("inputs"))
     windows.inputs.push_back(lagged_field_from_text(text));
   windows.counts = window.text("counts");
+  options.rows = uint64_t(window.count("rows", 1, 100'000));
   windows.validity = window.text("validity");
   windows.step = uint64_t(window.count("step", 1, 1'000'000));
   windows.most_gap = window.number("most_gap", 1);

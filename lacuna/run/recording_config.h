@@ -19,7 +19,8 @@ namespace lacuna {
 struct RecordingOptions {
   fs::path path;                      // empty: the config is of a screen
   fs::path derived;                   // where transforms are written once (prepared_recording.h)
-  WindowSettings windows;             // with sessions, units and transforms of inputs
+  WindowSettings windows;             // with sessions, units and transforms of inputs; of one row
+  uint64_t rows = 1;                  // target rows of a window that is trained on
   Rung rung;                          // "disk:u8@device"
   uint64_t hot_bytes = 0;             // tiered: never more in memory
   std::map<std::string, Rung> rungs;  // tiered: of sessions that are to lie on a given one

@@ -12,9 +12,10 @@
 //   epoch    what total_loss() is told
 //   steps    how many steps of AdamW follow
 // A JOB with `recording` instead of a screen has one case, of CoreReadout: settings `model`,
-// `sessions` (of each: units, inputs, windows) and a folder `recording` with stimulus.npy u8
-// [B, lags, Y, X], and of each session s counts<s>.npy f64 [b, units], validity<s>.npy u8 and
-// inputs<s>.npy f64 [b, K]. Its predictions are prediction<s>.
+// `sessions` (of each: units, inputs, windows), `rows` (T target rows a window) and a folder
+// `recording` with stimulus.npy u8 [B, lags + T - 1, Y, X], and of each session s counts<s>.npy f64
+// [b T, units], validity<s>.npy u8 and inputs<s>.npy f64 [b T, K]. Its predictions are
+// prediction<s>.
 //
 // OUT/<case>.safetensors, all f64: weight/<name> (drawn, then shaken so that nothing sits at its
 // special first value), prediction [B, L], loss, gradient/<name>, and after/<name>: the weights
@@ -106,8 +107,8 @@ void run_recording(const YAML::Node& job, const fs::path& out) {
   const fs::path folder = job["recording"].as<std::string>();
   WindowInput input;
   input.stimulus = read_tensor(folder / "stimulus.npy", at::kByte);
-  RecordingShape shape = {
-      input.stimulus.size(1), input.stimulus.size(2), input.stimulus.size(3), {}};
+  const int64_t lags = input.stimulus.size(1) - job["rows"].as<int64_t>() + 1;
+  RecordingShape shape = {lags, input.stimulus.size(2), input.stimulus.size(3), {}};
   std::vector<at::Tensor> counts, validity;
   for (const auto& session : job["sessions"]) {
     const auto s = std::to_string(shape.sessions.size());

@@ -7,7 +7,7 @@
 // The last writes OUT/index.npy [N, 3] (session, segment, t), OUT/stim.npy [N, lags, Y, X] as the
 // rung gives it, and of session s counts.s.npy, validity.s.npy and input.s.i.npy. SETTINGS is JSON:
 // {"lags", "targets", "step", "inputs": [{"field", "lags", "first"}], "transforms", "units",
-// "split", "part"}.
+// "split", "part", "rows"}; the last widens lags for a run of so many target rows.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -33,6 +33,7 @@ WindowSettings settings_of(const Json& json) {
     settings.inputs.push_back({input.at("field"), input.at("lags"), input.at("first")});
   settings.transforms = json.value("transforms", Json::object());
   settings.units = json.value("units", std::vector<std::string>());
+  if (json.contains("rows")) return with_target_rows(settings, json.at("rows").get<uint64_t>());
   return settings;
 }
 

@@ -114,6 +114,23 @@ std::string CoreReadout::readout_name(int64_t session) const {
   return name;
 }
 
+int64_t CoreReadout::target_rows(const at::Tensor& stimulus) const {
+  return stimulus.size(1) - shape_.lags + 1;
+}
+
+// x [B, lags + T - 1, Y, X] -> [B T, temporal, Y, X]
+at::Tensor CoreReadout::over_lags(const at::Tensor& x) const {
+  const at::Tensor weight = temporal_.to(x.scalar_type());
+  const int64_t rows = target_rows(x);
+  LACUNA_ASSERT(rows >= 1);
+  if (rows == 1) return at::conv2d(x, weight);
+  // Time down, pixels across: a window's rows share what they have in common.
+  const at::Tensor found =
+      at::conv2d(x.flatten(2).unsqueeze(1), weight.view({-1, 1, shape_.lags, 1}));
+  return found.flip(2).transpose(1, 2).reshape(  // oldest first
+      {x.size(0) * rows, weight.size(0), x.size(2), x.size(3)});
+}
+
 at::Tensor CoreReadout::core(const at::Tensor& stimulus) const {
   const auto dtype = dtype_.value_or(temporal_.scalar_type());
   at::Tensor x;
@@ -122,7 +139,7 @@ at::Tensor CoreReadout::core(const at::Tensor& stimulus) const {
     x = pixels_to_numbers(stimulus, dtype);
   }
   const Scope scope("core");
-  x = at::conv2d(x, temporal_.to(dtype));
+  x = over_lags(x);
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const int64_t pad = kernels_[i].size(2) / 2, stride = i == 0 ? stride_ : 1;
     x = at::gelu(at::conv2d(x, kernels_[i].to(dtype), biases_[i].to(dtype), stride, pad));
@@ -135,11 +152,13 @@ std::vector<at::Tensor> CoreReadout::drive(const WindowInput& input) const {
   LACUNA_ASSERT(input.sessions.size() + 1 == input.ptr.size());
   const at::Tensor map = core(input.stimulus);
   const Scope scope("readout");
+  const int64_t rows = target_rows(input.stimulus);
   std::vector<at::Tensor> drives;
-  for (size_t s = 0; s < input.sessions.size(); ++s)
+  for (size_t s = 0; s < input.sessions.size(); ++s) {
+    const int64_t first = input.ptr[s] * rows, last = input.ptr[s + 1] * rows;
     drives.push_back(readouts_.at(size_t(input.sessions[s]))
-                         ->forward(map.narrow(0, input.ptr[s], input.ptr[s + 1] - input.ptr[s]),
-                                   input.inputs.at(s)));
+                         ->forward(map.narrow(0, first, last - first), input.inputs.at(s)));
+  }
   return drives;
 }
 

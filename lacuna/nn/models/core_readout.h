@@ -1,16 +1,17 @@
 // CoreReadout, the model of recordings: one convolutional core for all sessions, and one readout a
 // session, whose units differ.
 //
-//   window [B, lags, Y, X] u8
+//   window [B, lags + T - 1, Y, X] u8, newest first: T consecutive target rows
 //     -> (x - 127) / 255
-//     -> a convolution over the lags, at each pixel     [B, temporal, Y, X]
-//     -> spatial convolutions, each with GELU           [B, channels, Y', X']
+//     -> a convolution over the lags, at each pixel     [B T, temporal, Y, X]
+//     -> spatial convolutions, each with GELU           [B T, channels, Y', X']
 //     -> of each unit: the mean of the map under a Gaussian at the unit's place [channels],
 //        times its weights, plus its bias, plus what a small MLP makes of behaviour
 //     -> softplus: the rate, expected counts a bin
 //
 // The core runs once over the whole block of a batch; session s has the windows ptr[s] to
-// ptr[s + 1] - 1.
+// ptr[s + 1] - 1. Rates of a window's T rows stand one after another, oldest first; a row's rate
+// is the same in every window that has it. Most have T = 1.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -38,10 +39,11 @@ struct RecordingShape {
 
 // A batch of windows as the model reads it.
 struct WindowInput {
-  at::Tensor stimulus;  // [B, lags, Y, X] u8 as recorded, or floats that are normalised already
+  // [B, lags + T - 1, Y, X] u8 as recorded, or floats that are normalised already
+  at::Tensor stimulus;
   std::vector<int64_t> sessions;   // [S] numbers in RecordingShape::sessions
   std::vector<int64_t> ptr = {0};  // [S + 1]
-  std::vector<at::Tensor> inputs;  // [S] each [b, inputs]; undefined where a session has none
+  std::vector<at::Tensor> inputs;  // [S] each [b T, inputs]; undefined where a session has none
 
   int64_t batch() const { return ptr.back(); }
 };
@@ -69,10 +71,11 @@ class CoreReadout : public torch::nn::Module {
  public:
   CoreReadout(const YAML::Node& settings, const RecordingShape& shape);
 
-  at::Tensor core(const at::Tensor& stimulus) const;  // [B, lags, Y, X] -> [B, C, Y', X']
-  // Before the softplus: [S] each [b, units].
+  // [B, lags + T - 1, Y, X] -> [B T, C, Y', X']
+  at::Tensor core(const at::Tensor& stimulus) const;
+  // Before the softplus: [S] each [b T, units].
   std::vector<at::Tensor> drive(const WindowInput& input) const;
-  // Rates, [S] each [b, units]; above 0. f32, or f64 where the parameters are.
+  // Rates, [S] each [b T, units]; above 0. f32, or f64 where the parameters are.
   std::vector<at::Tensor> forward(const WindowInput& input) const;
   static at::Tensor rate_of(const at::Tensor& drive);
 
@@ -86,11 +89,14 @@ class CoreReadout : public torch::nn::Module {
   void compute_in(std::optional<at::ScalarType> dtype) { dtype_ = dtype; }
 
   const RecordingShape& shape() const { return shape_; }
-  std::string readout_name(int64_t session) const;  // of its module: "readout m1"
+  int64_t target_rows(const at::Tensor& stimulus) const;  // T
+  std::string readout_name(int64_t session) const;        // of its module: "readout m1"
   Readout& readout(int64_t session) { return *readouts_.at(size_t(session)); }
   int64_t parameter_count() const;
 
  private:
+  at::Tensor over_lags(const at::Tensor& x) const;
+
   RecordingShape shape_;
   int64_t stride_;
   at::Tensor temporal_;                       // [temporal, lags, 1, 1]; no bias: grey stays 0
@@ -105,7 +111,7 @@ std::shared_ptr<CoreReadout> make_core_readout(YAML::Node settings, const Record
                                                at::Device device, uint64_t seed);
 
 // Mean over the valid counts of rate - count * log(rate): [S] rates, counts and validity (0 or 1),
-// each [b, units] -> the sum, and how many are valid; both scalars.
+// each [b T, units] -> the sum, and how many are valid; both scalars.
 struct PoissonLoss {
   at::Tensor sum, valid;
 };

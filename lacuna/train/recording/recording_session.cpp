@@ -6,20 +6,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <iterator>
+#include <numeric>
+#include <set>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
+#include "lacuna/core/system/threads.h"
 #include "lacuna/ladder/window_memory.h"
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/run/prepared_recording.h"
 #include "lacuna/train/checkpoint.h"
+#include "lacuna/train/recording/recording_order.h"
 #include "lacuna/train/recording/window_feed.h"
 #include "lacuna/train/session.h"
 
 namespace lacuna {
 namespace {
 
-constexpr uint64_t kScaleWindows = 4096;  // at a time
+// Scales of a long session come of so many stretches of consecutive windows, evenly spread: 262,144
+// windows say what a mean is to be known to, and a start does not take longer for more of them.
+constexpr uint64_t kScaleWindows = 4096, kScaleStretches = 64;
 
 struct ScaleSums {
   std::vector<double> spikes, valid, inputs, squares;
@@ -65,17 +73,35 @@ void add(const SessionPart& part, ScaleSums& sums) {
 // One pass over counts and behaviour of the training part.
 SessionScale scale_of(const WindowFields& fields, const Windows& training, uint32_t session) {
   const auto [first, last] = training.of_session(session);
+  const uint64_t stretches = (last - first + kScaleWindows - 1) / kScaleWindows;
+  const uint64_t taken = std::min(stretches, kScaleStretches);
   ScaleSums sums;
   WindowBatch batch;
-  for (uint64_t begin = first; begin < last; begin += kScaleWindows) {
+  for (uint64_t i = 0; i < taken; ++i) {
     throw_if_stopped();
-    batch.windows.clear();
-    for (uint64_t w = begin; w < std::min(begin + kScaleWindows, last); ++w)
-      batch.windows.push_back(w);
+    const uint64_t begin = first + stretches * i / taken * kScaleWindows;
+    batch.windows.resize(std::min(kScaleWindows, last - begin));
+    std::iota(batch.windows.begin(), batch.windows.end(), begin);
     fields.fill(batch);
     add(batch.parts.at(0), sums);
   }
   return finish(sums);
+}
+
+std::vector<SessionScale> find_scales(const WindowFields& fields, const Windows& training,
+                                      const std::vector<uint32_t>& sessions) {
+  std::vector<SessionScale> scales(sessions.size());
+  std::vector<std::exception_ptr> errors(sessions.size());
+  parallel_for(sessions.size(), 0, [&](uint64_t s) {
+    try {
+      scales[s] = scale_of(fields, training, sessions[s]);
+    } catch (...) {
+      errors[s] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return scales;
 }
 
 std::map<Part, Windows> find_parts(const Windows& windows, const RecordingSplit& split,
@@ -98,6 +124,26 @@ std::vector<uint32_t> trained_sessions(const Windows& training) {
   for (uint32_t s = 0; s < training.recording().sessions().size(); ++s)
     if (const auto [first, last] = training.of_session(s); first < last) sessions.push_back(s);
   return sessions;
+}
+
+// A session without a readout cannot be judged.
+void keep_sessions(std::map<Part, Windows>& parts, const std::vector<uint32_t>& sessions,
+                   const Note& note) {
+  const auto is_left_out = [&](const WindowRun& run) {
+    return !std::ranges::binary_search(sessions, run.session);
+  };
+  std::set<uint32_t> left_out;
+  for (auto part = parts.begin(); part != parts.end();) {
+    std::vector<WindowRun> runs = part->second.runs();
+    for (const WindowRun& run : runs)
+      if (is_left_out(run)) left_out.insert(run.session);
+    std::erase_if(runs, is_left_out);
+    if (runs.size() < part->second.runs().size()) part->second = part->second.only(runs);
+    part = runs.empty() ? parts.erase(part) : std::next(part);
+  }
+  for (const uint32_t s : left_out)
+    note(fmt::format("session '{}' has no training windows: it is left out",
+                     parts.at(Part::train).recording().sessions()[s].name));
 }
 
 RecordingShape shape_of(const RecordingSession& session, const WindowFields& fields) {
@@ -123,22 +169,6 @@ Fingerprint fingerprint_of(const Recording& recording, const std::vector<uint32_
       if (name == part) chosen.add(name, hash);
   }
   return chosen;
-}
-
-// How much each session of a recording is drawn for training.
-std::vector<double> session_shares(const RecordingOptions& options, const Windows& training) {
-  const std::vector<uint64_t> first = first_windows(training);
-  std::vector<std::string> names, subjects;
-  std::vector<double> shares;
-  for (size_t s = 0; s + 1 < first.size(); ++s) {
-    const Session& session = training.recording().sessions()[s];
-    names.push_back(session.name);
-    subjects.push_back(session.subject);
-    const uint64_t windows = first[s + 1] - first[s];
-    shares.push_back(options.order == "balanced" ? double(windows > 0) : double(windows));
-  }
-  return options.order == "weights" ? weights_of_names(options.weights, names, subjects, first)
-                                    : shares;
 }
 
 // Of a session: rows of counts and inputs as floats, and what evaluation keeps of its windows.
@@ -170,9 +200,8 @@ void count_session(const Config& config, const std::map<Part, Windows>& parts, u
 }
 
 WindowMemory memory_beside(const Config& config, const std::map<Part, Windows>& parts,
-                           const std::vector<uint32_t>& sessions, const FramesOptions& frames,
-                           at::Device device, const Group& group) {
-  const Windows& training = parts.at(Part::train);
+                           const Windows& training, const std::vector<uint32_t>& sessions,
+                           const FramesOptions& frames, at::Device device, const Group& group) {
   WindowMemory memory = {.batch = uint64_t(config.train.batch),
                          .ranks = uint64_t(group.world()),
                          .threads = uint64_t(config.train.threads),
@@ -184,8 +213,9 @@ WindowMemory memory_beside(const Config& config, const std::map<Part, Windows>& 
       if (const Field* field = segment.find(frames.field)) pixels = field->columns();
   }
   if (!is_resident(frames.rung))
-    memory.window_bytes = config.recording.windows.stimulus.lags * pixels *
+    memory.window_bytes = training.settings().stimulus.lags * pixels *
                           item_size(moved_dtype(frames.rung, frames.cast));
+  memory.row_bytes *= training.settings().target_rows;
   if (!config.recording.weight_column.empty()) memory.weighed_windows = training.size();
   return memory;
 }
@@ -201,7 +231,8 @@ FramesOptions frames_options(const Config& config, const Windows& training, at::
           .hot_bytes = options.hot_bytes,
           .shares = session_shares(options, training),
           .rungs = options.rungs,
-          .sessions = options.windows.sessions};
+          .sessions = options.windows.sessions,
+          .segments = options.windows.segments};
 }
 
 // All frames, once; a piece at a time through the host's memory.
@@ -214,12 +245,10 @@ at::Tensor load_movie(const RecordingSession& session, Progress& progress) {
                 at::TensorOptions(session.device).dtype(at::kByte));
   progress.begin("loading the movie onto the GPU", frames.resident_rows(), "frames");
   uint64_t done = 0;
-  const std::vector<std::string>& chosen = session.config.recording.windows.sessions;
   for (uint32_t s = 0; s < session.recording.sessions().size(); ++s) {
     const Session& in = session.recording.sessions()[s];
-    if (std::find(chosen.begin(), chosen.end(), in.name) == chosen.end()) continue;
     for (uint32_t g = 0; g < in.segments.size(); ++g) {
-      if (!in.segments[g].find(session.config.recording.windows.stimulus.field)) continue;
+      if (!frames.has(s, g)) continue;
       for (uint64_t first = 0; first < in.segments[g].frames; first += kRows) {
         throw_if_stopped();
         const uint64_t count = std::min(kRows, in.segments[g].frames - first);
@@ -318,22 +347,29 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   const PreparedRecording prepared = open_prepared(options);
   const Recording& recording = prepared.recording;
   const Windows windows(recording, prepared.windows);
-  auto parts = find_parts(windows, recording.split(config.split), note);
+  const RecordingSplit split = recording.split(config.split);
+  auto parts = find_parts(windows, split, note);
+  const Windows training =
+      options.rows == 1 ? parts.at(Part::train)
+                        : Windows(recording, with_target_rows(prepared.windows, options.rows))
+                              .of_part(split, "train");
   const at::Device device = choose_device(config.train.device, note, group);
   if (device.is_cuda() && device.index() > 0)
     c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-  const std::vector<uint32_t> sessions = trained_sessions(parts.at(Part::train));
+  const std::vector<uint32_t> sessions = trained_sessions(training);
+  keep_sessions(parts, sessions, note);
   Config named = config;
   name_sessions(named, recording, sessions);
   const auto watch = std::make_shared<MemoryWatch>(note);
-  FramesOptions frames = frames_options(named, parts.at(Part::train), device);
-  frames.beside_bytes = memory_beside(named, parts, sessions, frames, device, group).bytes();
+  FramesOptions frames = frames_options(named, training, device);
+  frames.beside_bytes = memory_beside(named, parts, training, sessions, frames, device, group).bytes();
   if (const std::string lost = precision_lost(recording, frames.field, frames.rung); !lost.empty())
     note(lost);
   RecordingSession session = {.config = named,
                               .recording = recording,
                               .windows = windows,
                               .parts = std::move(parts),
+                              .training = training,
                               .fingerprint = fingerprint_of(recording, sessions),
                               .frames = Frames(recording, frames, progress),
                               .sessions = sessions,
@@ -349,8 +385,8 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   if (config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
   if (is_resident(session.frames.rung())) session.movie = load_movie(session, progress);
   if (!is_new) return session;
+  session.scales = find_scales(fields, session.part(Part::train), sessions);
   for (size_t s = 0; s < sessions.size(); ++s) {
-    session.scales.push_back(scale_of(fields, session.part(Part::train), sessions[s]));
     session.model->start_at(int64_t(s), at::tensor(session.scales[s].mean_counts, at::kDouble));
     session.model->place_at(int64_t(s), find_places(session, int64_t(s)));
   }
@@ -398,7 +434,7 @@ std::vector<std::string> RecordingSession::unit_names(int64_t model_session) con
 
 RecordingSession open_recording_session(const Config& config, const Note& note, Progress& progress,
                                         Group& group, bool goes_on) {
-  RecordingSession session = assemble(config, /*is_new=*/true, note, progress, group);
+  RecordingSession session = assemble(config, /*is_new=*/!goes_on, note, progress, group);
   if (!config.recording.weights_from.empty() && !goes_on) take_weights(session, note);
   if (config.recording.freeze == "core") session.model->freeze_core();
   return session;

@@ -30,7 +30,8 @@ struct RecordingSession {
   Config config;
   Recording recording;
   Windows windows;                // all of the chosen sessions
-  std::map<Part, Windows> parts;  // of the split; a part without windows is not there
+  std::map<Part, Windows> parts;  // of the split, of one row; a part without windows is not there
+  Windows training;               // what training draws: of window.rows target rows
   Fingerprint fingerprint;        // of the chosen sessions
   Frames frames;
   std::vector<uint32_t> sessions;    // [S] the model's, as numbers in the recording
@@ -49,7 +50,8 @@ struct RecordingSession {
 };
 
 // Opens everything. New weights, or those of the run that `train.weights` names, as far as it has
-// the sessions; not so where a run goes on (goes_on), whose own checkpoint has them all.
+// the sessions; not so where a run goes on (goes_on), whose own checkpoint has them all, and the
+// scales, too: take_up() brings them, and nothing of the training part is read before.
 // config.sessions names all sessions afterwards, so that one that is added later does not change
 // what the run is trained on.
 RecordingSession open_recording_session(const Config& config, const Note& note,

@@ -12,6 +12,7 @@
 #include "lacuna/run/json_file.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/recording/evaluate_recording.h"
+#include "lacuna/train/recording/recording_order.h"
 #include "lacuna/train/session.h"
 
 namespace lacuna {
@@ -21,7 +22,8 @@ constexpr const char* kWindowsFormat = "lacuna.windows";
 
 Json windows_of_parts(const RecordingSession& session) {
   Json parts = Json::object();
-  for (const auto& [part, windows] : session.parts) {
+  for (const auto& [part, of_part] : session.parts) {
+    const Windows& windows = part == Part::train ? session.training : of_part;
     std::vector<uint64_t> numbers;
     for (const WindowRun& run : windows.runs())
       numbers.insert(numbers.end(), {run.session, run.segment, run.begin, run.end, run.step});
@@ -90,7 +92,7 @@ std::string RecordingTask::words() const {
   return fmt::format("{} with {} parameters on {}: {} windows of {} sessions, rung {}",
                      session_.config.model["name"].as<std::string>(),
                      with_commas(uint64_t(session_.model->parameter_count())),
-                     session_.device.str(), with_commas(session_.part(Part::train).size()),
+                     session_.device.str(), with_commas(session_.training.size()),
                      session_.sessions.size(), name(session_.frames.rung()));
 }
 
@@ -168,6 +170,7 @@ Json RecordingTask::description() const {
   Json windows = Json::object();
   for (const auto& [part, of_part] : session_.parts)
     windows[std::string(name(part))] = of_part.size();
+  windows["train"] = session_.training.size();
   return {{"recording",
            {{"path", fs::absolute(session_.recording.path()).string()},
             {"fingerprint", session_.fingerprint.to_json()},
@@ -187,6 +190,7 @@ void RecordingTask::check(const Run* trained, const Note& /*note*/) {
     throw Error("train.patience is {}, but split '{}' has no validation windows; set it to 0",
                 session_.config.train.patience, session_.config.split);
   if (session_.config.evaluate.baselines) check_evaluation(session_);
+  (void)training_order(session_);  // what is wrong with it shows before there is a run
   if (!trained || !fs::exists(windows_file(*trained))) return;
   const fs::path file = windows_file(*trained);
   const Json then =
@@ -217,9 +221,8 @@ void RecordingTask::keep(const Run& run) const {
 
 Json RecordingTask::describe(std::span<const uint64_t> samples) const {
   Json list = Json::array();
-  const Windows& windows = session_.part(Part::train);
   for (const uint64_t sample : samples) {
-    const Window window = windows.at(sample);
+    const Window window = session_.training.at(sample);
     const Session& session = session_.recording.sessions()[window.session];
     list.push_back({{"session", session.name},
                     {"segment", session.segments[window.segment].name},

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "lacuna/core/testing.h"
 #include "lacuna/train/recording/testing.h"
@@ -127,6 +128,88 @@ TEST_F(RecordingTaskTest, TheLossIsPoissonOverValidCounts) {
       }
   EXPECT_LT(valid, double(rates[0].numel()) * double(rates.size()) * 10);
   EXPECT_NEAR(task->loss(batch, 0).item<double>(), sum / valid, 1e-5);
+}
+
+// The number of the one-row window that starts at (session, segment, t).
+uint64_t window_at(const Windows& windows, uint32_t session, uint32_t segment, uint64_t t) {
+  for (uint64_t w = 0; w < windows.size(); ++w)
+    if (const Window at = windows.at(w);
+        std::tuple(at.session, at.segment, at.t) == std::tuple(session, segment, t))
+      return w;
+  ADD_FAILURE() << "no window at " << session << " " << segment << " " << t;
+  return 0;
+}
+
+TEST_F(RecordingTaskTest, ARunOfRowsIsItsWindowsOneByOne) {
+  SCOPED_TRACE(seed_);
+  constexpr int64_t kRows = 4;
+  for (const char* rung : {"rung=disk:u8@device", "rung=ram:f32"}) {
+    const auto task = open({rung, "window.rows=4", "window.inputs=[behavior:2,robs:3@1]"});
+    const RecordingSession& session = task->session();
+    EXPECT_LT(session.training.size(), session.part(Part::train).size());
+    const auto feed = task->training();
+    const DeviceWindows& batch = windows_of(feed->next());
+    ASSERT_EQ(batch.input.stimulus.size(1), int64_t(kLags) + kRows - 1);
+    const auto rates = session.model->forward(batch.input);
+    for (size_t s = 0; s < rates.size(); ++s) {
+      ASSERT_EQ(rates[s].size(0), (batch.input.ptr[s + 1] - batch.input.ptr[s]) * kRows);
+      for (int64_t b = batch.input.ptr[s]; b < batch.input.ptr[s + 1]; ++b)
+        for (int64_t r = 0; r < kRows; ++r) {
+          const Window at = session.training.at(batch.windows[size_t(b)]);
+          const Windows& single = session.part(Part::train);
+          const uint64_t own = window_at(single, at.session, at.segment, at.t + uint64_t(r));
+          const int64_t row = (b - batch.input.ptr[s]) * kRows + r;
+          predict_windows(
+              session, single, {own},
+              [&](const DeviceWindows& one, const std::vector<at::Tensor>& rate) {
+                EXPECT_TRUE(at::allclose(rates[s][row], rate.at(0)[0], 1e-4, 1e-5));
+                EXPECT_TRUE(at::equal(batch.counts[s][row], one.counts.at(0)[0]));
+                EXPECT_TRUE(at::equal(batch.validity[s][row], one.validity.at(0)[0]));
+                EXPECT_TRUE(at::equal(batch.input.inputs[s][row], one.input.inputs.at(0)[0]));
+              });
+        }
+    }
+  }
+}
+
+// Only what the config reads lies in memory, and sessions that were not shown it are not asked.
+TEST_F(RecordingTaskTest, OnlyChosenSegmentsAreHeld) {
+  SCOPED_TRACE(seed_);
+  const auto task = open({"segments=[images]", "rung=ram:u8"});
+  const RecordingSession& session = task->session();
+  ASSERT_EQ(session.sessions, std::vector<uint32_t>{1});
+  const Segment& images = session.recording.sessions()[1].segments[1];
+  ASSERT_EQ(images.name, "images");
+  EXPECT_EQ(session.frames.held_bytes(), images.field("stim").bytes());
+  EXPECT_EQ(windows_of(task->training()->next()).size(), 12);
+  EXPECT_ERROR(open({"segments=[images]", "sessions=[s0, s1]"}), "'s0' has none of the segments");
+}
+
+TEST_F(RecordingTaskTest, ASessionWithoutTrainingWindowsIsLeftOut) {
+  SCOPED_TRACE(seed_);
+  write_toy_recording(folder_ / "held", seed_, {.sessions = 3, .frames = 600});
+  split_toy(folder_ / "held", "s2");
+  const auto task = open_toy_task(folder_ / "held", {});
+  EXPECT_EQ(task->session().sessions, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(task->validate().parts.size(), 2u);
+}
+
+// By the share drawn a byte, never beyond the budget.
+TEST_F(RecordingTaskTest, TieredHoldsWhatIsDrawnMost) {
+  SCOPED_TRACE(seed_);
+  const Recording recording = Recording::open(folder_ / "rec");
+  const auto bytes = [&](uint32_t s) {
+    uint64_t sum = 0;
+    for (const Segment& segment : recording.sessions()[s].segments)
+      sum += segment.field("stim").bytes();
+    return sum;
+  };
+  const auto hot = fmt::format("tiered.hot={}", std::max(bytes(0), bytes(2)));  // one of them fits
+  const auto held = [&](const char* weights) {
+    return open({"rung=tiered", hot, "order.by=weights", weights})->session().frames.held_bytes();
+  };
+  EXPECT_EQ(held("order.weights=[s0=1, s1=1, s2=20]"), bytes(2));
+  EXPECT_EQ(held("order.weights=[s0=20, s1=1, s2=1]"), bytes(0));
 }
 
 TEST_F(RecordingTaskTest, ValidationIsTheSameEveryTimeAndOfEverySession) {

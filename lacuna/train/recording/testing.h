@@ -11,8 +11,8 @@
 
 namespace lacuna {
 
-// By trials: two of five are held out.
-inline void split_toy(const fs::path& path) {
+// By trials: two of five are held out, and all of a session that is named.
+inline void split_toy(const fs::path& path, const std::string& held_out = "") {
   const Recording recording = Recording::open(path);
   RecordingSplit split;
   split.name = "trials";
@@ -21,10 +21,10 @@ inline void split_toy(const fs::path& path) {
     for (const Segment& segment : session.segments) {
       split.segments.push_back({session.name, segment.name, parts.size(), segment.frames});
       for (const int64_t trial : read_whole_numbers(segment.field("trial"))) {
-        const Part part = trial < 0        ? Part::unused
-                          : trial % 5 == 3 ? Part::validation
-                          : trial % 5 == 4 ? Part::test
-                                           : Part::train;
+        const Part part = trial < 0                                    ? Part::unused
+                          : trial % 5 == 3 || session.name == held_out ? Part::validation
+                          : trial % 5 == 4                             ? Part::test
+                                                                       : Part::train;
         parts.push_back(uint8_t(part));
       }
     }

@@ -11,8 +11,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/core/system/stop.h"
-#include "lacuna/recording/field_values.h"
 #include "lacuna/torch/windows.h"
+#include "lacuna/train/recording/recording_order.h"
 
 namespace lacuna {
 namespace {
@@ -23,23 +23,36 @@ at::ScalarType scalar_type(DType dtype) {
 
 // One session's part of the packed floats: counts, validity, inputs.
 struct PackedPart {
-  int64_t rows, units, inputs;
-  int64_t floats() const { return rows * (2 * units + inputs); }
+  int64_t windows, targets, units, inputs;
+  int64_t rows() const { return windows * targets; }
+  int64_t floats() const { return rows() * (2 * units + inputs); }
 };
 
-void pack(const SessionPart& part, const SessionScale& scale, const PackedPart& sizes, float* out) {
+// Of an input a window has the lags of all its target rows, newest first: each row takes its own.
+void pack_input(const std::vector<float>& input, int64_t lags, const SessionScale& scale,
+                const PackedPart& sizes, int64_t first, float* out) {
+  const int64_t span = lags + sizes.targets - 1;
+  const int64_t columns = int64_t(input.size()) / std::max<int64_t>(sizes.windows * span, 1);
+  for (int64_t b = 0; b < sizes.windows; ++b)
+    for (int64_t r = 0; r < sizes.targets; ++r) {
+      const float* const from = input.data() + (b * span + sizes.targets - 1 - r) * columns;
+      float* const to = out + (b * sizes.targets + r) * sizes.inputs + first;
+      for (int64_t k = 0; k < lags * columns; ++k)
+        to[k] = float((from[k] - scale.input_mean[size_t(first + k)]) /
+                      scale.input_sd[size_t(first + k)]);
+    }
+}
+
+void pack(const SessionPart& part, const std::vector<LaggedField>& inputs,
+          const SessionScale& scale, const PackedPart& sizes, float* out) {
   out = std::copy(part.counts.begin(), part.counts.end(), out);
   out = std::copy(part.validity.begin(), part.validity.end(), out);
   int64_t first = 0;
-  for (const std::vector<float>& input : part.inputs) {
-    const int64_t columns = int64_t(input.size()) / std::max<int64_t>(sizes.rows, 1);
-    for (int64_t b = 0; b < sizes.rows; ++b)
-      for (int64_t k = 0; k < columns; ++k) {
-        const size_t c = size_t(first + k);
-        out[b * sizes.inputs + first + k] =
-            float((input[size_t(b * columns + k)] - scale.input_mean[c]) / scale.input_sd[c]);
-      }
-    first += columns;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto lags = int64_t(inputs[i].lags);
+    pack_input(part.inputs[i], lags, scale, sizes, first, out);
+    first += int64_t(part.inputs[i].size()) /
+             std::max<int64_t>(sizes.windows * (lags + sizes.targets - 1), 1) * lags;
   }
 }
 
@@ -61,53 +74,15 @@ RecordingSourceOptions source_options(const RecordingSession& session, uint64_t 
   return options;
 }
 
-// Names in order.weights are sessions, else subjects.
-std::vector<double> session_weights(const RecordingSession& session,
-                                    std::span<const uint64_t> first) {
-  std::vector<std::string> names, subjects;
-  for (const Session& one : session.recording.sessions()) {
-    names.push_back(one.name);
-    subjects.push_back(one.subject);
-  }
-  return weights_of_names(session.config.recording.weights, names, subjects, first);
-}
-
-// The value of a field [T] at each window's t.
-std::shared_ptr<const std::vector<float>> window_weights(const Windows& windows,
-                                                         const std::string& field) {
-  auto weights = std::make_shared<std::vector<float>>();
-  weights->reserve(windows.size());
-  std::vector<double> values;
-  const WindowRun* last = nullptr;
-  for (const WindowRun& run : windows.runs()) {
-    if (!last || last->session != run.session || last->segment != run.segment)
-      values = read_numbers(
-          windows.recording().sessions()[run.session].segments[run.segment].field(field));
-    last = &run;
-    for (uint64_t t = run.begin; t < run.end; t += run.step)
-      weights->push_back(float(values.at(t)));
-  }
-  return weights;
-}
-
-SessionOrder order_of(const RecordingSession& session, const Windows& windows) {
-  const RecordingOptions& options = session.config.recording;
+Loader<RecordingSource, SessionOrder> training_loader(const RecordingSession& session) {
   const TrainOptions& train = session.config.train;
-  const std::vector<uint64_t> first = first_windows(windows);
-  SessionOrderSettings settings = {.global_batch = uint64_t(train.batch),
-                                   .seed = train.seed,
-                                   .one_session = !options.mixed,
-                                   .steps = options.steps_an_epoch,
-                                   .rank = session.group->rank(),
-                                   .world = session.group->world()};
-  if (options.order == "balanced") settings.mix = SessionMix::balanced;
-  if (options.order == "weights") {
-    settings.mix = SessionMix::weighted;
-    settings.weights = session_weights(session, first);
-  }
-  if (!options.weight_column.empty())
-    settings.column = window_weights(windows, options.weight_column);
-  return SessionOrder(first, settings);
+  const auto world = int64_t(session.group->world());
+  const RecordingSource source(
+      session.training, session.frames,
+      source_options(session, uint64_t((train.batch + world - 1) / world)));
+  return Loader<RecordingSource, SessionOrder>(
+      source, training_order(session),
+      {.threads = int(train.threads), .prefetch = source.prefetch(int(train.threads))});
 }
 
 }  // namespace
@@ -140,7 +115,7 @@ void DeviceWindows::assign(const Batch& other) {
 at::Tensor WindowPlacer::place_stimulus(const RecordingBatch& batch) {
   const RecordingSession& session = *session_;
   const WindowSettings& settings = session.config.recording.windows;
-  const int64_t B = int64_t(batch.size()), lags = int64_t(settings.stimulus.lags);
+  const int64_t B = int64_t(batch.size()), lags = int64_t(batch.stimulus_shape.at(1));
   const Shape& frame = session.frames.frame_shape();
   const std::vector<int64_t> shape = {B, lags, int64_t(frame[0]), int64_t(frame[1])};
   if (session.movie.defined()) {
@@ -165,6 +140,8 @@ DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
   DeviceWindows result;
   result.windows = batch.windows;
   result.input.stimulus = place_stimulus(batch);
+  const std::vector<LaggedField>& inputs = session.config.recording.windows.inputs;
+  const int64_t targets = session.model->target_rows(result.input.stimulus);
   std::vector<PackedPart> parts;
   int64_t floats = 0;
   for (const SessionPart& part : batch.parts) {
@@ -172,7 +149,7 @@ DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
     LACUNA_ASSERT(s >= 0);
     result.input.sessions.push_back(s);
     result.input.ptr.push_back(result.input.ptr.back() + int64_t(part.windows));
-    parts.push_back({int64_t(part.windows), int64_t(part.units),
+    parts.push_back({int64_t(part.windows), targets, int64_t(part.units),
                      session.model->shape().sessions[size_t(s)].inputs});
     floats += parts.back().floats();
   }
@@ -180,7 +157,7 @@ DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
   make_room(host_, floats, at::TensorOptions(at::kFloat).pinned_memory(is_sent));
   float* out = host_.mutable_data_ptr<float>();
   for (size_t i = 0; i < parts.size(); ++i) {
-    pack(batch.parts[i], session.scales[size_t(result.input.sessions[i])], parts[i], out);
+    pack(batch.parts[i], inputs, session.scales[size_t(result.input.sessions[i])], parts[i], out);
     out += parts[i].floats();
   }
   at::Tensor packed = host_;
@@ -192,9 +169,9 @@ DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
   int64_t at = 0;
   for (const PackedPart& part : parts) {
     const auto take = [&](int64_t columns) {
-      const at::Tensor tensor = packed.narrow(0, at, part.rows * columns);
-      at += part.rows * columns;
-      return tensor.view({part.rows, columns});
+      const at::Tensor tensor = packed.narrow(0, at, part.rows() * columns);
+      at += part.rows() * columns;
+      return tensor.view({part.rows(), columns});
     };
     result.counts.push_back(take(part.units));
     result.validity.push_back(take(part.units));
@@ -215,21 +192,7 @@ struct WindowFeed::Slot {
 };
 
 WindowFeed::WindowFeed(const RecordingSession& session)
-    : session_(session),
-      loader_(
-          [&] {
-            const int64_t world = session.group->world();
-            return RecordingSource(
-                session.part(Part::train), session.frames,
-                source_options(session,
-                               uint64_t((session.config.train.batch + world - 1) / world)));
-          }(),
-          order_of(session, session.part(Part::train)),
-          {.threads = int(session.config.train.threads),
-           .prefetch = RecordingSource(session.part(Part::train), session.frames,
-                                       {.batch = uint64_t(session.config.train.batch)})
-                           .prefetch(int(session.config.train.threads))}),
-      state_(loader_.state()) {
+    : session_(session), loader_(training_loader(session)), state_(loader_.state()) {
   const bool is_cuda = session.device.is_cuda();
   std::optional<c10::Stream> stream;
   if (is_cuda)
@@ -310,7 +273,7 @@ std::vector<uint64_t> WindowFeed::samples(uint64_t epoch, uint64_t position) con
   of_all.rank = 0;
   of_all.world = 1;
   std::vector<uint64_t> windows;
-  SessionOrder(first_windows(session_.part(Part::train)), of_all).batch(epoch, position, windows);
+  SessionOrder(first_windows(session_.training), of_all).batch(epoch, position, windows);
   return windows;
 }
 
@@ -386,15 +349,6 @@ std::vector<uint64_t> spread_windows(const Windows& windows, uint32_t session, u
   std::vector<uint64_t> numbers;
   for (uint64_t i = 0; i < count; ++i) numbers.push_back(first + (last - first) * i / count);
   return numbers;
-}
-
-std::vector<uint64_t> first_windows(const Windows& windows) {
-  std::vector<uint64_t> first = {0};
-  for (uint32_t s = 0; s < windows.recording().sessions().size(); ++s) {
-    const auto [begin, end] = windows.of_session(s);
-    first.push_back(first.back() + end - begin);
-  }
-  return first;
 }
 
 }  // namespace lacuna

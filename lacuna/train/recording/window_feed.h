@@ -20,7 +20,7 @@ namespace lacuna {
 
 struct DeviceWindows : Batch {
   WindowInput input;
-  std::vector<at::Tensor> counts, validity;  // [S] each [b, units] f32
+  std::vector<at::Tensor> counts, validity;  // [S] each [b T, units] f32; T target rows a window
   std::vector<uint64_t> windows;             // [B] their numbers
 
   int64_t size() const override { return input.batch(); }
@@ -89,8 +89,5 @@ at::Tensor find_places(const RecordingSession& session, int64_t model_session,
 
 // Of a session, `most` windows or all, evenly spread.
 std::vector<uint64_t> spread_windows(const Windows& windows, uint32_t session, uint64_t most);
-
-// Windows of each session of a recording, [sessions + 1].
-std::vector<uint64_t> first_windows(const Windows& windows);
 
 }  // namespace lacuna

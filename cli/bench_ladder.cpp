@@ -44,11 +44,14 @@ then and what the first rung does.
 It needs a Python with torch, torch_geometric, lmdb and numpy: --python, else LACUNA_PYTHON, else python3.
 
 Of a recording: windows through the loader on every rung, warm, beside two bare loops over the same
-windows (memcpy; gather and cast); --peers adds torch's DataLoader (bench/recording_peers.py).
+windows (memcpy; gather and cast); --peers adds torch's DataLoader (bench/recording_peers.py). --train
+takes steps of a small core_readout, or of what --config says; `over ready` is what a step takes more
+than one on a batch that lies ready where the model computes.
 
 Examples:
   lacuna bench ladder demo
   lacuna bench ladder movies --frames 200000 --peers --python .venv/bin/python
+  lacuna bench ladder movies --train --config configs/recording.yaml --batch 64
   lacuna bench ladder demo --rungs disk:u8,worker,kernel --samples 2000 --json run/ladder.json
   lacuna bench ladder demo --peers --python .venv/bin/python
   lacuna bench ladder demo --train --set model.width=32)";
@@ -183,9 +186,9 @@ std::vector<LadderRow> measure_peers(const Arguments& arguments, const fs::path&
 // The options that both kinds of data have, with what recordings have of their own.
 void run_recording(const Arguments& arguments, const CLI::App& command) {
   RecordingLadderArguments recording = arguments.recording;
-  for (const char* option : {"--train", "--config", "--set", "--rounds", "--steps", "--samples",
-                             "--svg", "--peer-seconds"})
+  for (const char* option : {"--samples", "--svg", "--peer-seconds"})
     if (command.count(option) > 0) throw UsageError("{} is for screens", option);
+  if (arguments.train) need_torch("--train");
   recording.recording = arguments.screen;
   recording.out = arguments.out;
   recording.json = arguments.json;
@@ -195,6 +198,8 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
   recording.seconds = arguments.ladder.seconds;
   recording.peers = arguments.peers;
   recording.python = arguments.python;
+  recording.train = arguments.train;
+  recording.training = arguments.training;
   bench_recording_ladder(recording);
 }
 
@@ -270,11 +275,12 @@ void add_bench_ladder(CLI::App& bench) {
   command->add_option("--frames", recording.frames, "Of a recording: the first, about so many")
       ->check(at_least_1)
       ->capture_default_str();
-  command->add_option("--lags", recording.lags, "Of a recording: frames a window")
-      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 16))
-      ->capture_default_str();
-  command->add_option("--field", recording.field, "Of a recording: whose frames")
-      ->capture_default_str();
+  command
+      ->add_option("--lags", recording.lags,
+                   "Of a recording: frames a window; else --config's, or 33")
+      ->check(CLI::Range(uint64_t(1), uint64_t(1) << 16));
+  command->add_option("--field", recording.field,
+                      "Of a recording: whose frames; else --config's, or stim");
   command->add_option("--samples", arguments->samples, "The first so many")
       ->check(at_least_1)
       ->capture_default_str();
@@ -290,7 +296,7 @@ void add_bench_ladder(CLI::App& bench) {
   command->add_option("--out", arguments->out, "Folder for the stores; here when not given");
   LadderTraining& training = arguments->training;
   CLI::Option* train = command->add_flag("--train", arguments->train, "Training steps, too");
-  command->add_option("--config", training.config, "What to train; its screen is not looked at")
+  command->add_option("--config", training.config, "What to train; its data is not looked at")
       ->needs(train);
   command->add_option("--set", training.settings, "key=value over the config")
       ->allow_extra_args(false)
@@ -306,7 +312,8 @@ void add_bench_ladder(CLI::App& bench) {
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
   command->add_option("--python", arguments->python, "For the peers");
-  command->add_option("--json", arguments->json, "File for all of it; `lacuna report` shows it");
+  command->add_option("--json", arguments->json,
+                      "File for all of it; `lacuna report` shows that of a screen");
   command->add_option("--svg", arguments->svg, "File for a picture of it");
   command->callback([arguments, command] { run(*arguments, *command); });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/python_script.h"
@@ -29,7 +30,19 @@ Json row_json(const RecordingRungMeasurement& row) {
           {"exact", row.is_exact}};
 }
 
-std::vector<std::string> cells_of(const RecordingRungMeasurement& row) {
+void add_training(const TrainedRung& rung, Json& json) {
+  const auto add = [&](const char* key, const std::optional<double>& value) {
+    if (value) json[key] = *value;
+  };
+  add("train_ms_per_step", rung.step_ms);
+  add("train_over_ready", rung.over_ready);
+  add("device_peak_bytes", rung.device_bytes);
+  add("train_difference", rung.difference);
+}
+
+using Cells = std::vector<std::string>;
+
+Cells cells_of(const RecordingRungMeasurement& row) {
   const auto bytes = [](double value) { return format_bytes(uint64_t(value)); };
   const auto or_dash = [](double value, const std::string& text) {
     return value > 0 ? text : std::string("-");
@@ -47,11 +60,49 @@ std::vector<std::string> cells_of(const RecordingRungMeasurement& row) {
           row.is_exact ? "yes" : "NO"};
 }
 
+Cells training_cells(const TrainedRecordingLadder& trained, const std::string& name) {
+  const auto found = trained.rungs.find(name);
+  if (found == trained.rungs.end()) return {"-", "-", "-", "-"};
+  const auto number = [](const std::optional<double>& value, auto format) {
+    return value ? std::string(format(*value)) : std::string("-");
+  };
+  const auto percent = [](double share) { return fmt::format("{:+.1f}%", 100 * share); };
+  const auto bytes = [](double value) { return format_bytes(uint64_t(value)); };
+  const auto small = [](double value) { return fmt::format("{:.1g}", value); };
+  const TrainedRung& rung = found->second;
+  return {format_digits(rung.step_ms), number(rung.over_ready, percent),
+          number(rung.device_bytes, bytes), number(rung.difference, small)};
+}
+
+// Rungs with what training on them showed; what only training measures stands last.
+void print_rungs(const RecordingLadderMeasurement& measured,
+                 const TrainedRecordingLadder& trained) {
+  std::vector<Cells> rows = {{"rung", "windows/s", "ms/batch", "given", "a frame", "moved/window",
+                              "held", "beside", "prepare", "first batch", "exact"}};
+  const size_t columns = rows[0].size();
+  for (const auto& row : measured.rows) rows.push_back(cells_of(row));
+  for (const std::string& name : trained.names) {
+    if (measured.find(name)) continue;
+    rows.emplace_back(columns, "-");
+    rows.back()[0] = name;
+  }
+  std::vector<size_t> right = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  if (!trained.names.empty()) {
+    for (Cells& row : rows)
+      for (const std::string& cell : training_cells(trained, row[0])) row.push_back(cell);
+    std::ranges::copy(Cells{"ms/step", "over ready", "on GPU", "differs"},
+                      rows[0].begin() + long(columns));
+    right.insert(right.end(), {11, 12, 13, 14});
+  }
+  fmt::print("{}\n", format_table(rows, right));
+  if (!trained.names.empty()) fmt::print("trained: {}\n", trained.words);
+}
+
 std::vector<Json> run_recording_peers(const RecordingLadderArguments& arguments,
-                                      const fs::path& slice) {
+                                      const LaggedField& stimulus, const fs::path& slice) {
   PythonScript script(
       "recording_peers.py", arguments.python,
-      {slice.string(), "--field", arguments.field, "--lags", std::to_string(arguments.lags),
+      {slice.string(), "--field", stimulus.field, "--lags", std::to_string(stimulus.lags),
        "--batch", std::to_string(arguments.batch), "--rounds", std::to_string(arguments.rounds),
        "--seconds", fmt::format("{}", arguments.seconds)});
   std::vector<Json> peers;
@@ -83,12 +134,20 @@ void compare(const RecordingLadderMeasurement& measured, const std::vector<Json>
   for (const Json& peer : peers) {
     const double theirs = peer.at("windows_per_s").get<double>();
     const std::string name = peer.at("name").get<std::string>();
-    const std::string ours =
-        peer.at("dtype").get<std::string>() == "u8" ? "ram:u8@device" : "ram:u8@worker";
     fmt::print("{}: {} windows/s", name, format_rate(theirs));
-    if (!std::isnan(rate(ours))) fmt::print("; {} is {:.1f}x as fast", ours, rate(ours) / theirs);
+    for (const char* ours : {"ram:u8@device", "ram:u8@worker"})
+      if (!std::isnan(rate(ours))) fmt::print("; {} is {:.1f}x as fast", ours, rate(ours) / theirs);
     fmt::print("\n");
   }
+}
+
+// Windows as the config has them, without inputs: they cost every rung the same.
+WindowSettings loading_windows(const RecordingLadderArguments& arguments, WindowSettings windows) {
+  windows.inputs.clear();
+  windows.transforms = Json::object();
+  if (arguments.lags) windows.stimulus.lags = *arguments.lags;
+  if (arguments.field) windows.stimulus.field = *arguments.field;
+  return windows;
 }
 
 }  // namespace
@@ -101,22 +160,31 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
   const Workshop workshop(arguments.out, "ladder");
   const Recording slice =
       write_recording_slice(recording, workshop.path() / "slice", arguments.frames);
+  RecordingLadderTraining training;  // what a config lacks shows at once
+  if (arguments.train) training = recording_ladder_training(slice, arguments, workshop.path());
   RecordingLadderSettings settings;
   settings.folder = workshop.path();
   settings.rungs = arguments.rungs;
-  settings.windows.stimulus = {.field = arguments.field, .lags = arguments.lags};
-  settings.windows.counts = arguments.counts;
+  settings.windows = loading_windows(arguments, training.windows);
   settings.batch = arguments.batch;
   settings.threads = arguments.threads;
   settings.seconds = arguments.seconds;
   settings.rounds = arguments.rounds;
   std::vector<Json> peers;
-  if (arguments.peers) peers = run_recording_peers(arguments, slice.path());
+  if (arguments.peers)
+    peers = run_recording_peers(arguments, settings.windows.stimulus, slice.path());
   TerminalProgress progress;
   const RecordingLadderMeasurement measured = measure_recording(
       slice, settings,
       [](const RecordingRungMeasurement& row) { fmt::print(stderr, "measured: {}\n", row.name); },
       progress);
+  TrainedRecordingLadder trained;
+  if (training.train) {
+    std::vector<std::string> rungs;
+    for (const auto& row : measured.rows)
+      if (row.is_rung) rungs.push_back(row.name);
+    trained = training.train(rungs, progress);
+  }
 
   const Machine machine = probe_machine(workshop.path());
   fmt::print("{:.0f} cores of {}, {} of memory free, {}\n", machine.cores.value, cpu_name(),
@@ -126,13 +194,9 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
       "{}: {} frames of {} sessions, {} windows of {} lags, batch {}, shuffled, {} loader threads, "
       "warm; the median of {} rounds\n\n",
       arguments.recording.string(), with_commas(measured.frames), slice.sessions().size(),
-      with_commas(measured.windows), arguments.lags, measured.batch, measured.threads,
-      arguments.rounds);
-  std::vector<std::vector<std::string>> rows = {{"rung", "windows/s", "ms/batch", "given",
-                                                 "a frame", "moved/window", "held", "beside",
-                                                 "prepare", "first batch", "exact"}};
-  for (const auto& row : measured.rows) rows.push_back(cells_of(row));
-  fmt::print("{}\n", format_table(rows, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+      with_commas(measured.windows), settings.windows.stimulus.lags, measured.batch,
+      measured.threads, arguments.rounds);
+  print_rungs(measured, trained);
   compare(measured, peers);
   if (arguments.json.empty()) return;
   Json json = {{"frames", measured.frames},
@@ -143,6 +207,14 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
                {"rungs", Json::array()},
                {"peers", peers}};
   for (const auto& row : measured.rows) json["rungs"].push_back(row_json(row));
+  for (const std::string& name : trained.names) {
+    const auto found = std::ranges::find(
+        json["rungs"], name, [](const Json& row) { return row.at("name").get<std::string>(); });
+    Json& row =
+        found == json["rungs"].end() ? json["rungs"].emplace_back(Json{{"name", name}}) : *found;
+    add_training(trained.rungs.at(name), row);
+  }
+  if (!trained.names.empty()) json["trained"] = trained.words;
   write_text_atomically(arguments.json, json.dump(2) + "\n");
 }
 

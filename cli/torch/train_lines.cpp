@@ -71,8 +71,9 @@ void TrainLines::epoch(const TrainProgress& p, double train_loss,
   for (size_t i = 0; !is_short && i < p.scores.size(); ++i)
     line += fmt::format("  {}{} {}", i == 0 ? "validation " : "", p.scores[i].title,
                         number(validation.values.at(i)));
-  for (const Json& part : is_short ? validation.parts : Json::object()) {
-    const char* before = "  validation ";
+  const Json parts = is_short ? validation.parts : Json::object();
+  for (const auto& [name, part] : parts.items()) {
+    std::string before = parts.size() > 1 ? fmt::format("  {}: ", name) : "  validation ";
     for (const Score& score : p.scores) {
       const double value = part.at(score.name);
       line += fmt::format("{}{} {}", std::exchange(before, "  "), score.title,

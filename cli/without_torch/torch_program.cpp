@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "cli/bench.h"
+#include "cli/bench_recording.h"
 #include "cli/terminal.h"
 #include "cli/torch_calls.h"
 #include "cli/torch_commands.h"
@@ -24,7 +26,16 @@ bool is_built_with_torch() { return true; }
 
 std::string all_settings() { return all_settings_text; }
 
+// Threads of torch that wait for each other spin for milliseconds unless told otherwise. Beside the
+// loader's threads, or on a machine that others use, that is time taken from those who compute: a
+// training on two busy cores took 28 s instead of 5. libgomp spins so long where it knows of too
+// few cores.
+void wait_without_spinning() {
+  if (!std::getenv("OMP_WAIT_POLICY")) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
+}
+
 void need_torch(const std::string& what) {
+  wait_without_spinning();
   const fs::path program = fs::read_symlink("/proc/self/exe").replace_filename("lacuna-torch");
   ::execv(program.c_str(), command_words());
   throw Error("`{}` needs {}, which cannot be started: {}; install lacuna again, both programs",
@@ -50,6 +61,12 @@ void run(const BenchCriteriaCall&) { need_torch("lacuna bench criteria"); }
 void run(const BenchStepCall&) { need_torch("lacuna bench step"); }
 
 TrainLadder ladder_training(const Screen&, const LadderSettings&, const LadderTraining&) {
+  LACUNA_ASSERT(!"`bench ladder --train` has called need_torch()");
+  return {};
+}
+
+RecordingLadderTraining recording_ladder_training(const Recording&, const RecordingLadderArguments&,
+                                                  const fs::path&) {
   LACUNA_ASSERT(!"`bench ladder --train` has called need_torch()");
   return {};
 }

@@ -9,20 +9,11 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/ladder/rung_source.h"
 #include "lacuna/measure/peak_memory.h"
-#include "lacuna/train/loop.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/screen_task.h"
 
 namespace lacuna {
 namespace {
-
-void time_steps(Loop& loop, uint64_t steps, at::Device device, std::vector<double>& ms) {
-  if (device.is_cuda()) {
-    ms.push_back(loop.time(steps) / double(steps));
-    return;
-  }
-  for (uint64_t i = 0; i < steps; ++i) ms.push_back(loop.time(1));
-}
 
 // Adds what one visit of a rung shows.
 void visit(const Config& config, const RungTrainingSettings& settings, const Note& note,
@@ -59,6 +50,14 @@ void check_reads_masks(const ScreenSession& session) {
 double RungTraining::median_ms() const { return median(ms); }
 
 uint64_t warm_steps(at::Device device) { return device.is_cuda() ? 5 : 1; }
+
+void time_steps(Loop& loop, uint64_t steps, at::Device device, std::vector<double>& ms) {
+  if (device.is_cuda()) {
+    ms.push_back(loop.time(steps) / double(steps));
+    return;
+  }
+  for (uint64_t i = 0; i < steps; ++i) ms.push_back(loop.time(1));
+}
 
 std::map<Rung, RungTraining> measure_rungs(const Config& config,
                                            const RungTrainingSettings& settings, const Note& note,

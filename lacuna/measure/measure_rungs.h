@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lacuna/core/system/progress.h"
+#include "lacuna/train/loop.h"
 #include "lacuna/train/session.h"
 
 namespace lacuna {
@@ -37,6 +38,9 @@ struct RungTrainingSettings {
 // Steps of a round before the clock starts. On a GPU libraries choose and the step is recorded; on
 // the CPU a step may take seconds.
 uint64_t warm_steps(at::Device device);
+
+// So many steps, loading included: on the CPU one by one, on a GPU their mean.
+void time_steps(Loop& loop, uint64_t steps, at::Device device, std::vector<double>& ms);
 
 // Throws Error naming a model that reads no masks (nn/model.h): there is nothing to compare.
 void check_reads_masks(const ScreenSession& session);

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "lacuna/core/error.h"
+#include "lacuna/measure/one_batch.h"
 #include "lacuna/measure/peak_memory.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/loop.h"
@@ -37,25 +38,6 @@ DeviceBatch first_samples(const ScreenSession& session, uint64_t count) {
   batch.labels.sum().item<float>();  // waits: the feed's buffers end here
   return batch;
 }
-
-// The same batch again and again.
-class OneBatch : public Feed {
- public:
-  OneBatch(std::unique_ptr<Batch> batch, std::vector<uint64_t> samples)
-      : batch_(std::move(batch)), samples_(std::move(samples)) {
-    state_.samples = state_.global_batch = uint64_t(batch_->size());
-    state_.position = 1;
-  }
-  const Batch* next() override { return batch_.get(); }
-  const LoaderState& state() const override { return state_; }
-  void seek(const LoaderState&) override {}
-  std::vector<uint64_t> samples(uint64_t, uint64_t) const override { return samples_; }
-
- private:
-  std::unique_ptr<Batch> batch_;
-  std::vector<uint64_t> samples_;
-  LoaderState state_;
-};
 
 std::vector<float> to_vector(const at::Tensor& tensor) {
   const at::Tensor host = tensor.detach().cpu().to(at::kFloat).contiguous();
@@ -113,14 +95,8 @@ StepMeasurement measure_windows(const Config& asked, uint64_t batch, const StepC
   Config config = asked;
   config.train.batch = int64_t(batch);
   const auto task = open_task({.config = config, .note = note});
-  std::unique_ptr<Batch> first;
-  {
-    const auto feed = task->training();
-    first = feed->next()->clone();
-  }
   try {
-    take_steps(*task, std::make_unique<OneBatch>(std::move(first), std::vector<uint64_t>()), counts,
-               result);
+    take_steps(*task, ready_batch(*task), counts, result);
     result.peak_bytes = memory.bytes();
   } catch (const c10::OutOfMemoryError&) {
     result = StepMeasurement();

@@ -69,8 +69,8 @@ struct RecordingRungTrainer::Start {
     on_rung.recording.rung = recording_rung_from_name(rung);
     on_rung.store = store;
     const auto silent = [](const std::string&) {};
-    RecordingSession session = open_recording_session(on_rung, silent, Progress::none(),
-                                                      Group::alone(), /*goes_on=*/true);
+    RecordingSession session =
+        open_recording_session(on_rung, silent, Progress::none(), Group::alone(), /*goes_on=*/true);
     session.scales = scales;
     const at::NoGradGuard guard;
     const std::vector<at::Tensor> parameters = session.model->parameters();

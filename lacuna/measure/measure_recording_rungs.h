@@ -1,5 +1,5 @@
-// Training on the rungs of a recording, measured: the same steps from the same weights over the same
-// windows, loading included, beside steps on a batch that lies ready where the model computes.
+// Training on the rungs of a recording, measured: the same steps from the same weights over the
+// same windows, loading included, beside steps on a batch that lies ready where the model computes.
 //
 //   const Recording slice = with_ladder_split(write_recording_slice(..));
 //   const RecordingRungTrainer trainer(config, {.folder = folder, .steps = 3});

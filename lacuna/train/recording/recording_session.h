@@ -17,14 +17,9 @@
 #include "lacuna/screen/samples.h"
 #include "lacuna/store/safetensors.h"
 #include "lacuna/train/group.h"
+#include "lacuna/train/recording/session_scale.h"
 
 namespace lacuna {
-
-// What the training part says about a session's numbers.
-struct SessionScale {
-  std::vector<double> mean_counts;  // [units] a row: the rate that models are compared with
-  std::vector<double> input_mean, input_sd;  // [inputs] behaviour is standardised by them
-};
 
 struct RecordingSession {
   Config config;

@@ -41,6 +41,7 @@ Json from_python(const nb::handle& object);  // json.dumps()
 // KeyboardInterrupt.
 void run_long(const nb::object& progress, const std::function<void(Progress&)>& work);
 
+void bind_checkpoint(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_screen(nb::module_& module);
 void bind_screen_loader(nb::module_& module);

@@ -43,6 +43,7 @@ NB_MODULE(_core, module) {
   lacuna::set_stop_question(&has_ctrl_c);
   module.doc() = "The library's own objects; use them through the package lacuna.";
   lacuna::python::bind_errors(module);
+  lacuna::python::bind_checkpoint(module);
   lacuna::python::bind_screen(module);
   lacuna::python::bind_screen_loader(module);
 }

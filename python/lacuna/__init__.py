@@ -7,7 +7,8 @@
     x = torch.randn(6, 3, 64)                                # [nodes, samples, width]
     out = lacuna.aggregate(graph, x, removed, ptr)           # [types, nodes, samples, width]
 
-Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen` and :class:`Loader`.
+Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen` and :class:`Loader`;
+models: :mod:`lacuna.nn`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .masks import MaskArena, masks, split_masks  # noqa: E402
 
 # Imported when first used: they need lacuna._core, which a build without nanobind does not have.
 _LAZY = {
+    "Dataset": "dataset",
     "Error": "_core",
     "Evaluation": "evaluation",
     "Loader": "loader",
@@ -37,10 +39,13 @@ _LAZY = {
     "Screen": "screen",
     "Split": "screen",
     "UsageError": "_core",
+    "collate": "dataset",
     "evaluate": "evaluation",
     "import_screen": "screen",
     "write_screen": "_write",
 }
+
+_MODULES = ("nn",)  # imported when first used
 
 __all__ = [
     "BipartiteGraph",
@@ -58,10 +63,13 @@ __all__ = [
     "removed_lists",
     "split_masks",
     *_LAZY,
+    *_MODULES,
 ]
 
 
 def __getattr__(name: str):
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name not in _LAZY:
         raise AttributeError(f"module 'lacuna' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
@@ -70,4 +78,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted(set(globals()) | set(__all__))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import _core
 from ._program import call
 from .evaluation import Evaluation
+from .screen import Screen
+
+if TYPE_CHECKING:
+    import torch
+
+    from .nn import Model
 
 
 class Run:
@@ -106,6 +114,55 @@ class Run:
             words = ["predict", self.path, "--samples", listed, "--out", out]
             call(*words, *([] if checkpoint is None else ["--checkpoint", checkpoint]))
             return pd.read_csv(out)
+
+    def checkpoint(self, name: str | None = None) -> Path:
+        """The file of a checkpoint: last, best_pearson or best_mse; None: best_pearson where there is one, else last."""
+        folder = self.path / "checkpoints"
+        for wanted in [name] if name else ["best_pearson", "last"]:
+            if (file := folder / f"{wanted}.safetensors").exists():
+                return file
+        there = ", ".join(sorted(file.stem for file in folder.glob("*.safetensors"))) or "none"
+        raise _core.Error(f"{self.path} has no checkpoint {name or 'yet'!r}; it has: {there}")
+
+    def model(
+        self,
+        checkpoint: str | None = None,
+        screen: Screen | str | os.PathLike | None = None,
+        device: torch.device | str | None = None,
+    ) -> Model:
+        """The run's model as a torch module with its trained weights, set to ``eval()``.
+
+        ``model.predict(removed, ptr)`` gives what `lacuna predict` gives, in the labels' units, and passes gradients;
+        ``model(removed, ptr)`` is standardised. It computes in f32, also where the run was trained in bf16.
+
+        Args:
+            checkpoint: last, best_pearson or best_mse; None: best_pearson where there is one.
+            screen: where the screen has moved to; None: the run's.
+            device: where to put it; None: the CPU.
+        """
+        import torch
+
+        from . import nn
+
+        found = nn.load_checkpoint(self.checkpoint(checkpoint))
+        screen = self.info["screen"]["path"] if screen is None else screen
+        screen = screen if isinstance(screen, Screen) else Screen.open(screen)
+        networks, parts = None, _core.graph_fingerprint(screen._core)
+        if self._setting("", "graph") == "shuffled":
+            edges, parts = _core.shuffled_graph(screen._core, int(self._setting("train", "seed")))
+            networks = dict(edges)
+        found.check_graph(parts, str(screen.path))
+        with torch.random.fork_rng(devices=[]):  # first weights are drawn, and then replaced
+            model = nn.make_model(found.settings, nn.GeneGraph.of(screen, networks), len(found.label_names))
+        found.load_into(model)
+        return model.eval().to(device)
+
+    def _setting(self, section: str, key: str) -> str:
+        """A plain value of config.yaml; section "" is the top."""
+        text = self.config
+        if section:
+            text = re.search(rf"^{section}:\n((?:  .*\n?)*)", text, re.M)[1]
+        return re.search(rf"^{'  ' if section else ''}{key}: *(.*?)$", text, re.M)[1].strip("\"' ")
 
     def report(self, out: str | os.PathLike) -> Path:
         """Writes the HTML report and returns its path."""

@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ._program import call
 from ._progress import Progress
 from ._write import write_screen
 from .graph import Graph
+
+if TYPE_CHECKING:
+    from .dataset import Dataset
 
 PARTS = {"train": 0, "validation": 1, "test": 2, "unused": 255}
 
@@ -168,6 +172,12 @@ class Screen:
     def removed_of(self, sample: int) -> list[str]:
         """The names of the genes that a sample removes."""
         return [self.genes[g] for g in self.removed[self.ptr[sample] : self.ptr[sample + 1]]]
+
+    def dataset(self, split: str | None = None, part: str | None = None, masks: bool = True) -> Dataset:
+        """Its samples one at a time; see :class:`lacuna.Dataset`."""
+        from .dataset import Dataset
+
+        return Dataset(self, split, part, masks)
 
     @property
     def graph(self) -> Graph:

@@ -8,7 +8,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["pyg.md"])
+@pytest.mark.parametrize("page", ["pyg.md", "python.md"])
 def test_code_of_the_page_runs(page):
     text = (DOCS / page).read_text()
     blocks = [(text[: match.start()].count("\n") + 2, match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.S)]

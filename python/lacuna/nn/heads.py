@@ -1,0 +1,83 @@
+"""From node states to labels: pooling over kept genes, the global head, the local head.
+
+N genes, B samples, H width, L labels; sets [B, k] are removed genes as :func:`lacuna.nn.gene_sets` gives them.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .layers import SCORE_STD, Dense, attend
+
+
+class Pool(nn.Module):
+    """Softmax-weighted sum over the kept genes: x [N, B, H], keep [N, B] bool -> [B, H]; 0 where no gene is kept."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.gate_hidden = Dense(width, width // 2)
+        self.gate = Dense(width // 2, 1, SCORE_STD)
+        self.value = Dense(width, width)
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        gate = self.gate(F.gelu(self.gate_hidden(x))).squeeze(-1).to(wide)  # [N, B]
+        weights = gate.masked_fill(~keep, -1e30).softmax(0).masked_fill(~keep, 0)
+        values = F.gelu(self.value(x)).to(wide)
+        # Not in bf16: what a few removed genes change in a sum over thousands would drown in its rounding.
+        with torch.autocast(x.device.type, enabled=False):
+            return torch.bmm(weights.t().unsqueeze(1), values.transpose(0, 1)).squeeze(1)
+
+
+class GlobalHead(nn.Module):
+    """Difference of pooled states [B, H] -> [B, L]."""
+
+    def __init__(self, width: int, labels: int):
+        super().__init__()
+        self.hidden = Dense(width, width)
+        self.score = Dense(width, labels, SCORE_STD)
+
+    def forward(self, difference: Tensor) -> Tensor:
+        return self.score(F.gelu(self.hidden(difference)))
+
+
+class _AttentionLayer(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+        self.query, self.key = Dense(width, width), Dense(width, width)
+        self.value, self.out = Dense(width, width), Dense(width, width)
+        self.beta = nn.Parameter(torch.tensor(0.01))
+
+    def forward(self, x: Tensor, heads: int, blocked: Tensor) -> Tensor:
+        return self.beta * self.out(attend(self.query(x), self.key(x), self.value(x), heads, blocked))
+
+
+class LocalHead(nn.Module):
+    """How much the removed genes of a sample change each other: genes [N, H], sets [B, k] -> [B, L].
+
+    Two layers of self-attention inside the set, without a gene's own token; score = Linear((dynamic - static)^2), mean
+    over the set. A set of one passes through; an empty set scores 0.
+    """
+
+    def __init__(self, width: int, heads: int, labels: int):
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"width {width} is not a multiple of the local head's {heads} attention heads")
+        self.heads = heads
+        self.static = Dense(width, width)
+        self.layer0, self.layer1 = _AttentionLayer(width), _AttentionLayer(width)
+        self.score = Dense(width, labels, SCORE_STD)
+
+    def forward(self, genes: Tensor, sets: Tensor) -> Tensor:
+        present = sets >= 0  # [B, k]
+        fixed = F.gelu(self.static(genes[sets.clamp_min(0)]))  # [B, k, H]
+        itself = torch.eye(sets.shape[1], dtype=torch.bool, device=sets.device)
+        blocked = itself | ~present.unsqueeze(1)  # [B, k, k]
+        alone = blocked.all(-1, keepdim=True)  # [B, k, 1]
+        x = fixed
+        for layer in (self.layer0, self.layer1):
+            x = x + layer(x, self.heads, blocked).masked_fill(alone, 0)
+        weights = present.unsqueeze(-1).to(x.dtype)
+        return (self.score((x - fixed).square()) * weights).sum(1) / weights.sum(1).clamp_min(1)

@@ -1,0 +1,95 @@
+"""What every model of a screen is: a module that turns the removed genes of a batch into predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .._batch import removed_lists
+from .gene_graph import GeneGraph
+
+
+class Model(nn.Module):
+    """Base of the program's models. ``model(removed, ptr)`` gives standardised labels, [B, L]; differentiable.
+
+    Attributes:
+        graph: the :class:`GeneGraph`.
+        label_names: [L], where the model comes from a run.
+        label_mean, label_sd: [L] f64, by which labels were standardised; 0 and 1 unless it comes from a run.
+    """
+
+    def __init__(self, graph: GeneGraph, labels: int):
+        super().__init__()
+        self.graph = graph
+        self.label_names = [f"label{i}" for i in range(labels)]
+        self.register_buffer("label_mean", torch.zeros(labels, dtype=torch.float64), persistent=False)
+        self.register_buffer("label_sd", torch.ones(labels, dtype=torch.float64), persistent=False)
+
+    def forward(self, removed: Tensor, ptr: Tensor) -> Tensor:
+        """Args as in :func:`lacuna.aggregate`. Returns [B, L], standardised (mean 0, sd 1 on the training part)."""
+        raise NotImplementedError
+
+    def total_loss(self, prediction_loss: Tensor, epoch: int = 0) -> Tensor:
+        """What is minimised: the loss of the last predictions, and whatever else the model wants small."""
+        return prediction_loss
+
+    def predict(self, removed: Tensor, ptr: Tensor) -> Tensor:
+        """[B, L] in the labels' own units, as `lacuna predict`; gradients pass. Call ``eval()`` first, or dropout acts."""
+        out = self(removed, ptr)
+        return (out.double() * self.label_sd.double() + self.label_mean.double()).to(out.dtype)
+
+    def samples(self, genes: Iterable[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """(removed, ptr) of samples given by gene names, on the model's device: [["YAL001C"], []]."""
+        if self.graph.genes is None:
+            raise ValueError("this model's graph has no gene names; give numbers to lacuna.removed_lists")
+        places = {name: place for place, name in enumerate(self.graph.genes)}
+        lists = [list(sample) for sample in genes]
+        for name in (name for sample in lists for name in sample):
+            if name not in places:
+                raise ValueError(f"there is no gene {name!r} in the graph of this model")
+        return removed_lists([[places[name] for name in sample] for sample in lists], self.label_mean.device)
+
+
+def gene_sets(removed: Tensor, ptr: Tensor) -> Tensor:
+    """[B, k] int64: the removed genes of each sample, ascending and without repeats, then -1; k is at least 1."""
+    ptr, counts = ptr.long(), ptr.long().diff()
+    widest = max(1, int(counts.max()) if len(counts) else 0)
+    place = torch.arange(widest, device=ptr.device)
+    padded = torch.cat([removed.long(), removed.new_zeros(1).long()])
+    nobody = torch.iinfo(torch.int64).max
+    index = (ptr[:-1, None] + place).clamp_max(len(padded) - 1)
+    sets = padded[index].masked_fill(place >= counts[:, None], nobody).sort(1).values
+    repeats = torch.zeros_like(sets, dtype=torch.bool)
+    repeats[:, 1:] = sets[:, 1:] == sets[:, :-1]
+    sets = sets.masked_fill(repeats, nobody).sort(1).values
+    return sets.masked_fill(sets == nobody, -1)
+
+
+def kept_genes(sets: Tensor, genes: int) -> Tensor:
+    """sets [B, k] -> keep [N, B] bool."""
+    keep = torch.ones(genes + 1, len(sets), dtype=torch.bool, device=sets.device)  # the last row stands for "none"
+    return keep.scatter(0, sets.masked_fill(sets < 0, genes).t(), False)[:genes]
+
+
+def make_model(settings: Mapping[str, object], graph: GeneGraph, labels: int, seed: int | None = None) -> Model:
+    """The model that settings ask for, as the ``model:`` of a config: their ``name`` and its own keys.
+
+    Args:
+        seed: of the first weights, which are then those that `lacuna train` starts from with ``train.seed``; None: as
+            torch's generator stands.
+    """
+    from .dango import Dango
+    from .gene_mlp import GeneMlp
+    from .hetero_gin import HeteroGin
+
+    kinds = {"hetero_gin": HeteroGin, "dango": Dango, "mlp": GeneMlp}
+    rest = dict(settings)
+    name = rest.pop("name", "hetero_gin")
+    rest.pop("savings", None)  # of the program: how it computes, not what
+    if name not in kinds:
+        raise ValueError(f"model {name!r}: {', '.join(kinds)}")
+    if seed is not None:
+        torch.manual_seed(seed)
+    return kinds[name](graph, labels, **rest)

@@ -544,3 +544,76 @@ def test_help_names_the_kinds_of_files():
     said = lacuna("import", "recording", "--help").stdout
     for word in (".npy", ".dat", ".dset", ".h5", "Zarr", "--in-place", "--narrow", "--add"):
         assert word in said
+
+
+# ---- what sources say of their sessions
+def write_sessions(kind, path):
+    """Two sessions of two segments; the file says a subject and a rate, groups say more."""
+    said = {"": {"rate": 100.0, "subject": "nobody"}, "m1": {"subject": "kim", "unit_names": ["a", "b", "c"]},
+            "m2": {"cids": np.arange(20, 24), "rate": np.array([120.0])}}
+    units = {"m1": 3, "m2": 4}
+    parts = {f"{s}/{g}": session(len(s + g), rows=300, units=units[s]) for s in units for g in ("gratings", "images")}
+    if kind.startswith("hdf5"):
+        options = dict(compression="lzf") if "h5py" in kind else {}
+        for group, data in parts.items():
+            write_hdf5(path, data, group, **options)
+        with h5py.File(path, "a") as file:
+            for group, values in said.items():
+                file[group or "/"].attrs.update(values)
+    elif kind == "torch":
+        tree = {**said[""]}
+        for group, data in parts.items():
+            name, segment = group.split("/")
+            tree.setdefault(name, dict(said[name]))[segment] = torch_data(data)
+        tree = {key: {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in value.items()}
+                if isinstance(value, dict) else value for key, value in tree.items()}
+        torch.save(tree, path)
+    else:
+        root = zarr.create_group(path, zarr_format=int(kind[-1]), attributes=said[""])
+        for name in units:
+            values = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in said[name].items()}
+            root.create_group(name, attributes=values)
+        for group, data in parts.items():
+            for field, values in data.items():
+                root.create_array(f"{group}/{field}", data=values)
+
+
+@pytest.mark.parametrize("kind,file", [("hdf5", "all.h5"), ("hdf5 by h5py", "all.h5"), ("zarr 2", "all.zarr"),
+                                       ("zarr 3", "all.zarr"), ("torch", "all.pt")])
+def test_groups_say_rate_subject_and_units(tmp_path, kind, file):
+    write_sessions(kind, tmp_path / file)
+    succeed("import", "recording", tmp_path / "rec", tmp_path / file, *PYTHON)
+    m1, m2 = manifest(tmp_path / "rec")["sessions"]
+    assert (m1["name"], m1["subject"], m1["rate"], m1["units"]) == ("m1", "kim", 100, ["a", "b", "c"])
+    assert (m2["name"], m2["subject"], m2["rate"], m2["units"]) == ("m2", "nobody", 120, ["20", "21", "22", "23"])
+    if kind != "torch":  # one group of it: what lies around it still holds
+        succeed("import", "recording", tmp_path / "one", f"x={tmp_path / file},group=m2", *PYTHON)
+        only = manifest(tmp_path / "one")["sessions"][0]
+        assert (only["subject"], only["rate"], only["units"][0]) == ("nobody", 120, "20")
+
+
+def test_files_of_a_folder_keep_their_own_words(tmp_path):
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    for name, rate, units in (("m1", 120, 3), ("m2", 240, 5)):
+        torch.save({"covariates": {"main": torch_data(session(units, rows=200, units=units))},
+                    "metadata": {"rate": rate, "subject": name, "cids": list(range(units))}}, folder / f"{name}.pt")
+    succeed("import", "recording", tmp_path / "rec", folder, *PYTHON)
+    found = [(s["name"], s["subject"], s["rate"], len(s["units"])) for s in manifest(tmp_path / "rec")["sessions"]]
+    assert found == [("m1", "m1", 120, 3), ("m2", "m2", 240, 5)]
+
+
+def test_two_rates_of_one_session_are_refused(tmp_path):
+    for segment, rate in (("a", 120), ("b", 240)):
+        write_hdf5(tmp_path / "s.h5", session(), segment, attributes={"rate": rate})
+    said = fail("import", "recording", tmp_path / "rec", tmp_path / "s.h5")
+    assert "240" in said and "120" in said and "/b/" in said and "rate=NUMBER" in said
+    succeed("import", "recording", tmp_path / "rec", f"s={tmp_path / 's.h5'},rate=60", "--rate", 240)
+    assert manifest(tmp_path / "rec")["sessions"][0]["rate"] == 60
+
+
+def test_a_rate_that_the_file_says_comes_before_the_one_of_all(tmp_path):
+    write_hdf5(tmp_path / "s.h5", session(), attributes={"rate": 120})
+    write_npy_folder(tmp_path / "t", session())
+    succeed("import", "recording", tmp_path / "rec", tmp_path / "s.h5", tmp_path / "t", "--rate", 240)
+    assert [s["rate"] for s in manifest(tmp_path / "rec")["sessions"]] == [120, 240]

@@ -4,6 +4,8 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/store/npy.h"
+#include "lacuna/store/zarr/read_at.h"
 
 namespace lacuna {
 namespace {
@@ -12,7 +14,29 @@ uint64_t check_count(const Field& field) {
   return (field.rows() + field.check_rows - 1) / field.check_rows;
 }
 
+// Whether a .npy file that others wrote still says what it said.
+bool says_the_same(const Field& field) {
+  const Array found = read_npy(field.place.file);
+  const DType dtype = field.dtype == DType::bf16 ? DType::u16 : field.dtype;
+  return found.dtype() == dtype && found.shape()[0] == field.rows() &&
+         found.bytes().size() == field.bytes();
+}
+
 }  // namespace
+
+void check_header(const Field& field) {
+  if (field.place.offset == 0 || field.place.file.extension() != ".npy") return;
+  const Shape shape = field.packed ? Shape{field.rows(), field.row_bytes()} : field.shape;
+  const std::string wanted = npy_header(npy_description(field.dtype), shape);
+  std::string found(wanted.size(), '\0');
+  if (wanted.size() == field.place.offset)
+    OpenFile(field.place.file).read(0, std::as_writable_bytes(std::span(found)));
+  if (found == wanted || (field.place.in_place && says_the_same(field))) return;
+  throw Error(
+      "{}: the header before the rows of field '{}' has changed since the recording was made; "
+      "restore the file, or import the session again",
+      field.place.file.string(), field.name);
+}
 
 CheckedRows::CheckedRows(const Field& field)
     : words_(fmt::format("{}: field '{}'", field.place.file.string(), field.name)),
@@ -20,6 +44,7 @@ CheckedRows::CheckedRows(const Field& field)
       row_bytes_(field.row_bytes()),
       check_rows_(field.check_rows),
       checks_(read_npy(field.check_file)) {
+  check_header(field);
   const uint64_t blocks = check_count(field);
   if (checks_.dtype() != DType::u32 || checks_.shape() != Shape{blocks})
     throw Error("{}: not u32 [{}], one a row of field '{}'; restore it or make it again",

@@ -19,7 +19,8 @@ namespace lacuna {
 class CheckedRows {
  public:
   // Maps the field's check file (4 bytes a row, or a block of small rows). Throws Error for one of
-  // another length; one that has changed shows as a row that has.
+  // another length (one that has changed shows as a row that has), and for a .npy file whose header
+  // does not say what the manifest says.
   explicit CheckedRows(const Field& field);
 
   // Rows first .. first + count - 1, as somebody has read them to `rows`. Only for fields of
@@ -40,6 +41,9 @@ class CheckedRows {
   std::unique_ptr<std::atomic<uint64_t>[]> is_checked_;  // bits
 };
 
+// The bytes before the rows in a .npy file. Throws Error where they are not those that were
+// written; of a file of others, in place, where it no longer says dtype and rows of the field.
+void check_header(const Field& field);
 // All rows of a field, mapped as stored and compared. For small fields, and for who reads all.
 Array read_checked(const Field& field);
 // The rows that are not finite: u8 [T]; empty where there are none.

@@ -171,6 +171,19 @@ TEST(CheckedRows, EveryChangedByteOfASmallFieldIsSeen) {
   }
 }
 
+TEST(CheckedRows, EveryChangedByteOfAHeaderIsSeen) {
+  const TemporaryDirectory folder;
+  const Recording recording = write_toy_recording(folder / "r", 5);
+  const Session& session = recording.sessions()[0];
+  for (const Field& field : session.segments[0].fields)
+    for (uint64_t byte = 0; byte < field.place.offset; byte += 5) {
+      flip(field.place.file, byte, unsigned(byte % 8));
+      EXPECT_ERROR(read_checked(field), "the header before the rows of field") << field.name;
+      flip(field.place.file, byte, unsigned(byte % 8));
+    }
+  EXPECT_NO_THROW(read_checked(session.segments[0].fields[0]));
+}
+
 TEST(Recording, NanRowsAreCountedAndMarked) {
   const TemporaryDirectory folder;
   const Recording recording = write_toy_recording(folder / "r", 5);

@@ -22,6 +22,12 @@ bool is_zarr(const fs::path& path) {
   return fs::is_directory(path) && (is_zarr_array(path) || is_zarr_group(path));
 }
 
+// What is there already stays.
+void add_metadata(const Json& from, Json& to) {
+  for (const auto& [key, value] : from.items())
+    if (!to.contains(key)) to[key] = value;
+}
+
 void add_under(const std::string& prefix, ForeignSource& part, ForeignSource& all) {
   for (auto& array : part.arrays) {
     if (!prefix.empty()) array->name = prefix + "/" + array->name;
@@ -30,8 +36,8 @@ void add_under(const std::string& prefix, ForeignSource& part, ForeignSource& al
   const std::string before = prefix.empty() ? "" : prefix + "/";
   for (const std::string& words : part.skipped) all.skipped.push_back(before + words);
   for (auto& array : part.unreadable) all.unreadable.push_back({before + array.name, array.why});
-  for (const auto& [key, value] : part.metadata.items())
-    if (!all.metadata.contains(key)) all.metadata[key] = value;
+  add_metadata(part.metadata, prefix.empty() ? all.metadata : all.groups[prefix]);
+  for (const auto& [name, values] : part.groups) add_metadata(values, all.groups[before + name]);
 }
 
 ForeignSource open_folder(const fs::path& folder, const ForeignOptions& options, int depth) {
@@ -61,6 +67,14 @@ ForeignSource open_folder(const fs::path& folder, const ForeignOptions& options,
 }
 
 }  // namespace
+
+Json ForeignSource::metadata_of(const std::string& array) const {
+  Json all = metadata;
+  for (size_t end = array.find('/'); end != array.npos; end = array.find('/', end + 1))
+    if (const auto found = groups.find(array.substr(0, end)); found != groups.end())
+      for (const auto& [key, value] : found->second.items()) all[key] = value;
+  return all;
+}
 
 ForeignSource open_foreign(const fs::path& path, const ForeignOptions& options) {
   if (!fs::exists(path)) throw Error("{}: no such file or folder", path.string());

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,10 @@ struct ForeignSource {
   };
   std::vector<Unreadable> unreadable;
   Json metadata = Json::object();  // what was stored beside the arrays: numbers, texts, lists
+  std::map<std::string, Json> groups = {};  // the same of groups inside: "m1", "m1/gratings"
+
+  // Of the groups that an array lies in, outermost first: an inner one says more than an outer one.
+  Json metadata_of(const std::string& array) const;
 };
 
 struct ForeignOptions {

@@ -57,14 +57,24 @@ def describe(arrays, skipped, unreadable, group, prefix):
             arrays.append(dict(name=prefix + key, dtype=value.dtype.name, shape=list(value.shape),
                                chunk=value.chunks[0] if value.chunks else 1))
 
+def attributes(group):
+    found = {}
+    for key, value in group.attrs.items():
+        value = value.tolist() if hasattr(value, "tolist") else value
+        items = value if isinstance(value, list) else [value]
+        if all(isinstance(item, (bool, int, str)) or (isinstance(item, float) and abs(item) < 1e308) for item in items):
+            found[key] = value
+    return found
+
 if not name:
-    arrays, skipped, unreadable, metadata = [], [], [], {}
+    arrays, skipped, unreadable, metadata, groups = [], [], [], {}, {}
     describe(arrays, skipped, unreadable, root, "")
-    for key, value in root.attrs.items():
-        value = value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
-        if isinstance(value, (bool, int, str)) or (isinstance(value, float) and abs(value) < 1e308):
-            metadata[key] = value
-    json.dump(dict(arrays=arrays, skipped=skipped, unreadable=unreadable, metadata=metadata), sys.stdout)
+    outer = root.file
+    for part in ["", *(part for part in group.split("/") if part)]:  # a group says more than the one it lies in
+        outer = outer[part] if part else outer
+        metadata.update(attributes(outer))
+    root.visititems(lambda path, value: groups.update({path: attributes(value)}) if isinstance(value, h5py.Group) else None)
+    json.dump(dict(arrays=arrays, skipped=skipped, unreadable=unreadable, metadata=metadata, groups=groups), sys.stdout)
     sys.exit()
 array, rows = root[name], int(rows)
 try:
@@ -136,6 +146,7 @@ ForeignSource open_h5py(const fs::path& path, const ForeignOptions& options,
   ForeignSource source;
   source.skipped = listed.at("skipped").get<std::vector<std::string>>();
   source.metadata = listed.at("metadata");
+  for (const auto& [group, values] : listed.at("groups").items()) source.groups[group] = values;
   for (const Json& entry : listed.at("unreadable"))
     source.unreadable.push_back(
         {entry.at(0), fmt::format("{}: /{}: {}", path.string(), entry.at(0).get<std::string>(),

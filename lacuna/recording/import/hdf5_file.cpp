@@ -192,6 +192,66 @@ class ForeignHdf5 : public ForeignArray {
   bool is_big_endian_;
 };
 
+// ---- attributes of a group: numbers, texts, and lists of them
+std::vector<std::string> read_texts(hid_t attribute, hid_t type, size_t count) {
+  std::vector<std::string> texts;
+  if (::H5Tis_variable_str(type) > 0) {
+    std::vector<char*> pointers(count, nullptr);
+    const Hid memory(::H5Tcopy(type), ::H5Tclose);
+    if (::H5Aread(attribute, memory, pointers.data()) < 0) return {};
+    for (char* const pointer : pointers) {
+      texts.emplace_back(pointer ? pointer : "");
+      ::H5free_memory(pointer);
+    }
+    return texts;
+  }
+  const size_t size = ::H5Tget_size(type);
+  std::string all(size * count, '\0');
+  if (::H5Aread(attribute, type, all.data()) < 0) return {};
+  for (size_t i = 0; i < count; ++i)
+    texts.emplace_back(all.substr(i * size, std::min(all.find('\0', i * size) - i * size, size)));
+  return texts;
+}
+
+Json read_numbers_of(hid_t attribute, hid_t type, size_t count) {
+  Json numbers = Json::array();
+  if (::H5Tget_class(type) == H5T_INTEGER) {
+    std::vector<int64_t> values(count);
+    if (::H5Aread(attribute, H5T_NATIVE_INT64, values.data()) >= 0) numbers = values;
+  } else {
+    std::vector<double> values(count);
+    if (::H5Aread(attribute, H5T_NATIVE_DOUBLE, values.data()) >= 0) numbers = values;
+  }
+  return numbers;
+}
+
+void read_attribute(hid_t group, const char* name, Json& metadata) {
+  constexpr hssize_t kMost = 100'000;
+  const Hid attribute(::H5Aopen(group, name, H5P_DEFAULT), ::H5Aclose);
+  const Hid type(::H5Aget_type(attribute), ::H5Tclose);
+  const Hid space(::H5Aget_space(attribute), ::H5Sclose);
+  const hssize_t count = ::H5Sget_simple_extent_npoints(space);
+  if (count < 1 || count > kMost) return;
+  const H5T_class_t kind = ::H5Tget_class(type);
+  Json values = Json::array();
+  if (kind == H5T_STRING) values = read_texts(attribute, type, size_t(count));
+  if (kind == H5T_FLOAT || kind == H5T_INTEGER)
+    values = read_numbers_of(attribute, type, size_t(count));
+  if (values.empty()) return;
+  metadata[name] = ::H5Sget_simple_extent_ndims(space) == 0 ? values[0] : values;
+}
+
+void read_attributes(hid_t group, Json& metadata) {
+  hsize_t at = 0;
+  ::H5Aiterate2(
+      group, H5_INDEX_NAME, H5_ITER_INC, &at,
+      [](hid_t in, const char* name, const H5A_info_t*, void* data) -> herr_t {
+        read_attribute(in, name, *static_cast<Json*>(data));
+        return 0;
+      },
+      &metadata);
+}
+
 // Goes through a file; what only h5py reads is remembered.
 struct Hdf5Visit {
   fs::path file;
@@ -245,6 +305,8 @@ struct Hdf5Visit {
         if (object.type == H5O_TYPE_DATASET) call.visit->visit_dataset(in, link, inside);
         if (object.type == H5O_TYPE_GROUP) {
           const Hid next(::H5Gopen2(in, link, H5P_DEFAULT), ::H5Gclose);
+          read_attributes(
+              next, call.visit->source.groups.try_emplace(inside, Json::object()).first->second);
           if (std::ranges::count(inside, '/') < 16) call.visit->visit_group(next, inside);
         }
         return 0;
@@ -256,43 +318,6 @@ struct Hdf5Visit {
     const herr_t result = ::H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &at, each, &call);
     if (call.thrown) std::rethrow_exception(call.thrown);
     if (result < 0) missing.emplace_back(name, "libhdf5 cannot list it: " + last_error());
-  }
-
-  // Numbers and texts that are attributes of the group.
-  void read_attributes(hid_t group) {
-    hsize_t at = 0;
-    ::H5Aiterate2(
-        group, H5_INDEX_NAME, H5_ITER_INC, &at,
-        [](hid_t in, const char* name, const H5A_info_t*, void* data) -> herr_t {
-          static_cast<Hdf5Visit*>(data)->read_attribute(in, name);
-          return 0;
-        },
-        this);
-  }
-
-  void read_attribute(hid_t group, const char* name) {
-    const Hid attribute(::H5Aopen(group, name, H5P_DEFAULT), ::H5Aclose);
-    const Hid type(::H5Aget_type(attribute), ::H5Tclose);
-    const Hid space(::H5Aget_space(attribute), ::H5Sclose);
-    if (::H5Sget_simple_extent_npoints(space) != 1) return;
-    if (::H5Tget_class(type) == H5T_STRING) {
-      std::string text;
-      if (::H5Tis_variable_str(type) > 0) {
-        char* pointer = nullptr;
-        const Hid memory(::H5Tcopy(type), ::H5Tclose);
-        if (::H5Aread(attribute, memory, &pointer) < 0 || !pointer) return;
-        text = pointer;
-        ::H5free_memory(pointer);
-      } else {
-        text.resize(::H5Tget_size(type));
-        if (::H5Aread(attribute, type, text.data()) < 0) return;
-        text.resize(std::min(text.find('\0'), text.size()));
-      }
-      source.metadata[name] = text;
-    } else if (::H5Tget_class(type) == H5T_FLOAT || ::H5Tget_class(type) == H5T_INTEGER) {
-      double value = 0;
-      if (::H5Aread(attribute, H5T_NATIVE_DOUBLE, &value) >= 0) source.metadata[name] = value;
-    }
   }
 };
 
@@ -312,7 +337,13 @@ ForeignSource open_hdf5(const fs::path& path, const ForeignOptions& options) {
                   ::H5Gclose);
   if (!group.is_valid())
     throw Error("{}: no group '{}'; h5ls -r lists them", path.string(), options.group);
-  visit.read_attributes(group);
+  read_attributes(*visit.open_file, visit.source.metadata);
+  std::string inner;  // a group says more than the one it lies in
+  for (const fs::path& part : fs::path(options.group)) {
+    inner += (inner.empty() ? "" : "/") + part.string();
+    const Hid outer(::H5Gopen2(*visit.open_file, inner.c_str(), H5P_DEFAULT), ::H5Gclose);
+    if (outer.is_valid()) read_attributes(outer, visit.source.metadata);
+  }
   visit.visit_group(group, "");
   if (visit.missing.empty()) return std::move(visit.source);
 

@@ -26,14 +26,20 @@ const Json* find_metadata(const Json& metadata, std::initializer_list<const char
   return nullptr;
 }
 
+// A list of one thing is that thing: attributes come so.
+const Json* find_one(const Json& metadata, std::initializer_list<const char*> keys) {
+  const Json* found = find_metadata(metadata, keys);
+  return found && found->is_array() && found->size() == 1 ? &found->front() : found;
+}
+
 std::optional<double> rate_in(const Json& metadata) {
-  const Json* rate = find_metadata(metadata, {"rate", "sampling_rate", "fs", "frame_rate"});
+  const Json* rate = find_one(metadata, {"rate", "sampling_rate", "fs", "frame_rate"});
   if (!rate || !rate->is_number()) return {};
   return rate->get<double>();
 }
 
 std::string subject_in(const Json& metadata) {
-  const Json* subject = find_metadata(metadata, {"subject", "subject_id", "animal"});
+  const Json* subject = find_one(metadata, {"subject", "subject_id", "animal"});
   return subject && subject->is_string() ? subject->get<std::string>() : "";
 }
 
@@ -114,7 +120,7 @@ void ImportPlanner::place(const ImportedSource& source, const ForeignSource& ope
   PlannedSession& session = find_session(names_session            ? parts[0]
                                          : source.session.empty() ? stem
                                                                   : source.session,
-                                         source, opened);
+                                         source, opened.metadata_of(array.name), array.where);
   const std::string segment = parts.size() > 1         ? parts[parts.size() - 2]
                               : source.segment.empty() ? "main"
                                                        : source.segment;
@@ -135,7 +141,7 @@ void ImportPlanner::place(const ImportedSource& source, const ForeignSource& ope
 }
 
 PlannedSession& ImportPlanner::find_session(const std::string& name, const ImportedSource& source,
-                                            const ForeignSource& opened) {
+                                            const Json& metadata, const std::string& where) {
   auto found = std::ranges::find(sessions_, name, &PlannedSession::name);
   if (found == sessions_.end())
     found = sessions_.insert(found, PlannedSession{.name = name,
@@ -146,12 +152,17 @@ PlannedSession& ImportPlanner::find_session(const std::string& name, const Impor
                                                    .source = source.path.string()});
   PlannedSession& session = *found;
   if (session.subject.empty())
-    session.subject = source.subject.empty() ? subject_in(opened.metadata) : source.subject;
-  if (!session.rate) session.rate = source.rate;
-  if (!session.rate) session.rate = import_.rate;
-  if (!session.rate) session.rate = rate_in(opened.metadata);
+    session.subject = source.subject.empty() ? subject_in(metadata) : source.subject;
+  std::optional<double> rate = source.rate ? source.rate : rate_in(metadata);
+  if (!rate) rate = import_.rate;
+  if (!session.rate) session.rate = rate;
+  if (rate && session.rate != rate)
+    throw Error(
+        "{}: says {} bins a second, but another part of session '{}' says {}; give the right one "
+        "with the source (PATH,rate=NUMBER), or name two sessions",
+        where, *rate, name, *session.rate);
   if (session.units.empty())
-    session.units = source.units.empty() ? units_in(opened.metadata) : source.units;
+    session.units = source.units.empty() ? units_in(metadata) : source.units;
   if (!source.units.empty()) given_units_.insert(name);
   return session;
 }

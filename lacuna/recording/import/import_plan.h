@@ -46,8 +46,9 @@ class ImportPlanner {
   bool is_skipped(const std::string& path);
   void check_used(const std::string& name, const std::set<std::string>& used, const char* option);
   void place(const ImportedSource& source, const ForeignSource& opened, ForeignArray& array);
+  // where: names the array, for messages.
   PlannedSession& find_session(const std::string& name, const ImportedSource& source,
-                               const ForeignSource& opened);
+                               const Json& metadata, const std::string& where);
   void settle(PlannedSession& session);
 
   const RecordingImport& import_;

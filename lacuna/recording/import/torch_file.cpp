@@ -108,7 +108,13 @@ ForeignSource open_torch(const fs::path& path, const ForeignOptions& options) {
   const Json listed = parse_json(python.read_all(), "the list of " + path.string());
   ForeignSource source;
   source.skipped = listed.at("skipped").get<std::vector<std::string>>();
-  source.metadata = listed.at("metadata");
+  for (const auto& [key, value] : listed.at("metadata").items()) {
+    const size_t slash = key.rfind('/');  // of a dictionary inside
+    (slash == key.npos
+         ? source.metadata
+         : source.groups[key.substr(0, slash)])[key.substr(slash == key.npos ? 0 : slash + 1)] =
+        value;
+  }
   for (const Json& array : listed.at("arrays")) {
     const auto name = array.at("name").get<std::string>();
     const auto dtype = array.at("dtype").get<std::string>();

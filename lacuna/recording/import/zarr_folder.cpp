@@ -35,6 +35,11 @@ Json zarr_attributes(const fs::path& folder) {
   return json.contains("attributes") ? json.at("attributes") : Json::object();
 }
 
+void add_attributes(const fs::path& folder, Json& metadata) {
+  const Json attributes = zarr_attributes(folder);
+  if (attributes.is_object()) metadata.update(attributes);
+}
+
 bool is_one_number(const fs::path& folder) {
   const bool is_old = fs::exists(folder / ".zarray");
   const Json json = read_json(folder / (is_old ? ".zarray" : "zarr.json"));
@@ -54,6 +59,8 @@ void visit_zarr(const fs::path& folder, const std::string& name, ForeignSource& 
     }
     return;
   }
+  if (!name.empty())
+    add_attributes(folder, source.groups.try_emplace(name, Json::object()).first->second);
   std::vector<fs::path> members;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.is_directory()) members.push_back(entry.path());
@@ -72,8 +79,10 @@ ForeignSource open_zarr(const fs::path& path, const ForeignOptions& options) {
   if (!is_zarr_array(folder) && !is_zarr_group(folder))
     throw Error("{}: no Zarr array or group '{}'", path.string(), options.group);
   ForeignSource source;
-  const Json attributes = zarr_attributes(folder);
-  if (attributes.is_object()) source.metadata = attributes;
+  fs::path inner = path;  // a group says more than the one it lies in
+  add_attributes(inner, source.metadata);
+  for (const fs::path& part : fs::path(options.group))
+    add_attributes(inner /= part, source.metadata);
   const std::string stem = (path.has_filename() ? path : path.parent_path()).stem().string();
   visit_zarr(folder, is_zarr_array(folder) ? stem : "", source);
   return source;

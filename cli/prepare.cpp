@@ -96,7 +96,7 @@ void prepare_config(Options options) {
         options.screen, name(config.rung));
   const RecordingOptions& given = config.recording;
   Recording recording = Recording::open(given.path);
-  const TransformStages stages = stages_of(recording, given);
+  const TransformStages stages = stages_of(recording, given).fields;
   bool is_any = false;
   if (!stages.once.empty()) {
     const fs::path place = derived_place(given, stages.once);

@@ -54,7 +54,10 @@ def weights(run):
     return {key: value.tobytes() for key, value in tensors(run / "checkpoints/last.safetensors").items()}
 
 
-@pytest.mark.parametrize("frames,rung", [("[whiten]", "disk:f32"), ("[{crop: {y: 2, x: 2, height: 11, width: 13}}]", "disk:chunks")])
+CROP = "[{crop: {y: 2, x: 2, height: 11, width: 13}}]"
+
+
+@pytest.mark.parametrize("frames,rung", [("[whiten]", "disk:f32"), (CROP, "disk:chunks")])
 def test_a_training_reads_what_was_prepared(recording, tmp_path, frames, rung):
     store = tmp_path / "store" if rung == "disk:chunks" else '""'
     config = write(tmp_path, recording, frames, rung, store=store)
@@ -75,6 +78,44 @@ def test_a_training_reads_what_was_prepared(recording, tmp_path, frames, rung):
     config = write(tmp_path, tmp_path / "all", frames, rung, transforms="", store=store)
     succeed("train", config, "--out", tmp_path / "again")
     assert weights(tmp_path / "run") == weights(tmp_path / "again") and weights(tmp_path / "run")
+
+
+LATE = "\n  gaze: {{from: behavior, ops: [symlog]}}\n  mine: {{from: gaze, ops: [difference]}}\n  stim: {{from: stim, ops: {frames}}}\n"
+
+
+@pytest.mark.parametrize("frames,rungs", [
+    ("[{crop: {y: 1, x: 1, height: 14, width: 15}}, {crop: {y: 1, x: 1, height: 11, width: 13}}, normalise]",
+     ["ram:u8", "disk:u8", "disk:chunks", "ram:bf16", "disk:f32", "tiered"]),
+    ("[{resize: {height: 9, width: 8}}, {cast: {dtype: u8, round: true}}]", ["disk:u8", "ram:chunks"]),
+])
+def test_frames_of_a_window_are_cropped_and_resized_when_they_are_read(recording, tmp_path, frames, rungs):
+    """Nothing of them is written; the numbers are those of a recording that was transformed before."""
+    by_hand = tmp_path / "by_hand.yaml"
+    by_hand.write_text(LATE.format(frames=frames.replace(", normalise", "")))
+    succeed("transform", recording, tmp_path / "all", "--config", by_hand)
+    trained = {}
+    for rung in rungs:
+        for source, transforms in ((recording, LATE), (tmp_path / "all", "")):
+            store = '""'
+            if rung.endswith("chunks") or rung == "disk:f32":
+                store = tmp_path / f"{source.name}-{rung[5:]}"
+                succeed("prepare", source, "--rung", "disk:" + rung.split(":")[1], "--out", store)
+            config = write(tmp_path, source, frames, rung, transforms=transforms, store=store)
+            run = tmp_path / f"{source.name}-{rung}"
+            succeed("train", config, "--out", run, "--set", "tiered.hot=400000")
+            trained[source.name, rung] = weights(run)
+        assert trained["rec", rung] == trained["all", rung], rung
+    assert not (tmp_path / "rec.derived").exists()
+
+
+def test_what_a_rung_cannot_give_of_frames_is_written(recording, tmp_path):
+    resized = "[{resize: {height: 9, width: 8}}, {cast: {dtype: u8, round: true}}]"
+    for frames, rung in ((resized, "ram:bf16"), ("[{resize: {height: 9, width: 8}}]", "disk:f32"), ("[difference]", "disk:f32")):
+        config = write(tmp_path, recording, frames, rung, transforms=LATE)
+        said = fail("train", config, "--out", tmp_path / "run")
+        assert "transforms of stim are written once" in said and "lacuna prepare" in said, said
+    succeed("prepare", config)
+    succeed("train", config, "--out", tmp_path / "run")
 
 
 def test_a_new_session_prepares_only_itself(recording, tmp_path):

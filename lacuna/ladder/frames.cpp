@@ -11,6 +11,7 @@
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/frame_holder.h"
 #include "lacuna/ladder/frame_store.h"
+#include "lacuna/ladder/frame_view.h"
 #include "lacuna/ladder/guards.h"
 #include "lacuna/ladder/what_fits.h"
 
@@ -317,8 +318,9 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
                     fmt::join(shape, ", "), fmt::join(state->shape, ", "));
       of.first.push_back(state->rows);
       state->rows += field.rows();
-      state->pixels = field.columns();
     }
+    const FrameView view(chosen.view, state->shape, session.held);
+    state->pixels = view.pixels();
     of.cast = {session.held, is_resident(state->rung) ? DType::u8 : state->moved, state->pixels};
     if (session.memory) {
       of.holder = hold_in_memory(session.memory, progress, loaded);
@@ -327,9 +329,11 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
     } else {
       of.holder = hold_on_disk(session.fields);
     }
+    if (!view.is_whole()) of.holder = view.of(std::move(of.holder));
     loaded += session.bytes_in_memory();
   }
   if (to_load > 0) progress.end();
+  state->shape = FrameView(chosen.view, state->shape, planned[0].held).frame_shape();
   state_ = state;
 }
 

@@ -38,6 +38,7 @@ namespace lacuna {
 struct FramesOptions {
   Rung rung = {Place::disk, Form::u8};
   std::string field = "stim";
+  Json view = Json::array();  // ops that are applied when frames are read (frame_view.h)
   // What `lacuna prepare` made: of the rungs that need one (recording_rungs.h); on the u8 rungs a
   // store of transformed frames, or none for the recording's own.
   fs::path store = {};

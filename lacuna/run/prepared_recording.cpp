@@ -6,6 +6,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/ladder/recording_rungs.h"
 #include "lacuna/recording/transforms/derived_sources.h"
 
 namespace lacuna {
@@ -19,7 +20,7 @@ std::vector<std::string> names_of(const Json& settings) {
 
 }  // namespace
 
-TransformStages stages_of(const Recording& source, const RecordingOptions& options) {
+ConfigStages stages_of(const Recording& source, const RecordingOptions& options) {
   const WindowSettings& windows = options.windows;
   std::set<std::string> stored = {windows.stimulus.field, windows.counts, windows.validity,
                                   options.weight_column};
@@ -29,7 +30,18 @@ TransformStages stages_of(const Recording& source, const RecordingOptions& optio
         if (field.role != FieldRole::behaviour && field.role != FieldRole::stimulus &&
             field.role != FieldRole::other)
           stored.insert(field.name);  // trials, times, flags: windows are cut by them
-  return stage_transforms(source, windows.transforms, stored);
+  ConfigStages stages;
+  Json settings = windows.transforms;
+  const bool is_input = std::ranges::find(windows.inputs, windows.stimulus.field,
+                                          &LaggedField::field) != windows.inputs.end();
+  const bool holds_floats = !is_bytes(options.rung) && !is_resident(options.rung);
+  if (!is_input)
+    if (auto ops = late_frame_ops(source, settings, windows.stimulus.field, holds_floats)) {
+      stages.frame_ops = std::move(*ops);
+      settings.erase(windows.stimulus.field);
+    }
+  stages.fields = stage_transforms(source, settings, stored);
+  return stages;
 }
 
 fs::path derived_place(const RecordingOptions& options, const Json& once) {
@@ -45,22 +57,25 @@ DeriveOptions derive_options(const RecordingOptions& options, const TransformSta
 
 PreparedRecording open_prepared(const RecordingOptions& options) {
   const Recording source = Recording::open(options.path);
-  if (options.windows.transforms.empty()) return {source, options.windows};
-  const TransformStages stages = stages_of(source, options);
-  if (stages.once.empty()) return {source, options.windows};
-  const fs::path place = derived_place(options, stages.once);
+  PreparedRecording prepared = {source, options.windows};
+  if (options.windows.transforms.empty()) return prepared;
+  const ConfigStages stages = stages_of(source, options);
+  prepared.windows.transforms = stages.fields.late;
+  prepared.frame_ops = stages.frame_ops;
+  const Json& once = stages.fields.once;
+  if (once.empty()) return prepared;
+  const fs::path place = derived_place(options, once);
   if (!fs::exists(place / "manifest.json"))
     throw Error(
         "the transforms of {} are written once, before a training, and {} is not there; `lacuna "
         "prepare CONFIG` with this config writes it",
-        fmt::join(names_of(stages.once), ", "), place.string());
-  const Recording derived = Recording::open(place);
-  const std::string changed = changed_since(source, derived, derive_options(options, stages));
+        fmt::join(names_of(once), ", "), place.string());
+  prepared.recording = Recording::open(place);
+  const std::string changed =
+      changed_since(source, prepared.recording, derive_options(options, stages.fields));
   if (!changed.empty())
     throw Error("{}: {}; `lacuna prepare CONFIG` with this config {}", place.string(), changed,
                 "says what to do, or adds what is missing");
-  PreparedRecording prepared = {derived, options.windows};
-  prepared.windows.transforms = stages.late;
   return prepared;
 }
 

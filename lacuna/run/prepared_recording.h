@@ -17,10 +17,16 @@ namespace lacuna {
 
 struct PreparedRecording {
   Recording recording;
-  WindowSettings windows;  // its transforms are those that are made late
+  WindowSettings windows;          // its transforms are those that are made late
+  Json frame_ops = Json::array();  // FramesOptions::view
 };
 
-TransformStages stages_of(const Recording& source, const RecordingOptions& options);
+// Of a config: fields that are written once, those made late of rows, and late ops of the frames.
+struct ConfigStages {
+  TransformStages fields;
+  Json frame_ops = Json::array();
+};
+ConfigStages stages_of(const Recording& source, const RecordingOptions& options);
 fs::path derived_place(const RecordingOptions& options, const Json& once);
 // What derive_recording() is called with for a config.
 DeriveOptions derive_options(const RecordingOptions& options, const TransformStages& stages);

@@ -279,6 +279,7 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   name_sessions(named, recording, sessions);
   const auto watch = std::make_shared<MemoryWatch>(note);
   FramesOptions frames = frames_options(named, training, device);
+  frames.view = prepared.frame_ops;
   frames.beside_bytes =
       memory_beside(named, parts, training, sessions, frames, device, group).bytes();
   if (const std::string lost = precision_lost(recording, frames.field, frames.rung); !lost.empty())

@@ -10,6 +10,7 @@
 #                  SEED=n repeats one, QUICK=1 takes a few minutes
 #   make fuzz      every reader against mutated inputs (libFuzzer), each for SECONDS=60
 #   make bench     the benchmark programs; WORDS="csr order" for those with such names
+#   make wheel     a wheel of the Python package for the torch of PYTHON, in dist/
 #   make python    the line that puts `import lacuna` on Python's path
 #   make format    formats the C++ and CUDA files
 #   make clean     removes what was built; `make distclean` also what was installed into the checkout
@@ -28,7 +29,7 @@ export PYTHON TORCH JOBS LACUNA_CUDA_ARCHITECTURES
 python = $(or $(PYTHON),.venv/bin/python)
 in_env = . scripts/env &&
 
-.PHONY: help build test test-all sweep fuzz demo demo-recordings bench python format clean distclean setup setup-test
+.PHONY: help build test test-all sweep fuzz demo demo-recordings bench python wheel format clean distclean setup setup-test
 help:
 	@sed -n 's/^# \?//p; /^SHELL/q' Makefile
 
@@ -91,6 +92,9 @@ bench: setup
 python:
 	@$(MAKE) --no-print-directory build >&2
 	@echo 'export PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}'
+
+wheel: setup
+	@scripts/wheel
 
 format:
 	scripts/check-format --fix

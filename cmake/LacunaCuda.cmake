@@ -81,5 +81,5 @@ if(LACUNA_HAVE_CUDA)
   target_link_libraries(lacuna_cuda PUBLIC lacuna PRIVATE CUDA::cudart_static)
   target_include_directories(lacuna_cuda SYSTEM PUBLIC "$<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}>")  # may be several
   target_compile_definitions(lacuna_cuda PUBLIC LACUNA_HAVE_CUDA=1)
-  set_target_properties(lacuna_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  lacuna_version(lacuna_cuda)
 endif()

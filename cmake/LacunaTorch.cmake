@@ -14,7 +14,12 @@ if(NOT LACUNA_TORCH STREQUAL "OFF")
     set(LACUNA_HAVE_TORCH ON)
     # What is installed finds torch where it was built against it. (CMake adds such folders by itself, but not those
     # inside the checkout, such as .venv.)
-    set(torch_install_rpath ${CMAKE_INSTALL_RPATH} ${LacunaTorch_FOLDER}/lib)
+    # A wheel finds it beside itself, or where Python has loaded it already.
+    if(SKBUILD)
+      set(torch_install_rpath ${CMAKE_INSTALL_RPATH} $ORIGIN/../../torch/lib)
+    else()
+      set(torch_install_rpath ${CMAKE_INSTALL_RPATH} ${LacunaTorch_FOLDER}/lib)
+    endif()
   elseif(LACUNA_TORCH STREQUAL "ON")
     message(FATAL_ERROR "LACUNA_TORCH=ON, but ${LacunaTorch_REASON}; `make build` installs torch into the checkout, "
                         "-DLACUNA_PYTHON=... names a Python that has it, -DLACUNA_TORCH=OFF builds without it")
@@ -40,8 +45,10 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
     target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
   endif()
   lacuna_unite(lacuna_torch)
-  set_target_properties(lacuna_torch PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-                        INSTALL_RPATH "${torch_install_rpath}")
+  lacuna_version(lacuna_torch)
+  set_target_properties(lacuna_torch PROPERTIES INSTALL_RPATH "${torch_install_rpath}")
+  # Read by `import lacuna`, which says so beside another torch instead of failing on a symbol.
+  file(WRITE ${CMAKE_BINARY_DIR}/built_for_torch ${LacunaTorch_VERSION})
 
   # A file with torch's headers takes 1 to 2 GB to compile: as many at a time as memory holds.
   cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)

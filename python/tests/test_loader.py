@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import lacuna
+from lacuna.__main__ import program
 
 pytest.importorskip("pandas")
-PROGRAM = lacuna.library_path.resolve().parent / "lacuna"
+PROGRAM = program()
 
 
 @pytest.fixture(scope="module")

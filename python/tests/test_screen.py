@@ -3,8 +3,6 @@
 import itertools
 import json
 import subprocess
-import threading
-import _thread
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +10,10 @@ import pytest
 import torch
 
 import lacuna
+from lacuna.__main__ import program
 
 pd = pytest.importorskip("pandas")
-PROGRAM = lacuna.library_path.resolve().parent / "lacuna"
+PROGRAM = program()
 
 
 def generate(path, *words):
@@ -188,6 +187,7 @@ def test_ctrl_c_ends_a_long_call(tmp_path):
     code = f"""
 import os, signal, threading, time
 import lacuna
+from lacuna.__main__ import program
 screen = lacuna.Screen.open({str(path)!r})
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:

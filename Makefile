@@ -5,7 +5,8 @@
 #   make demo-recordings  a synthetic recording: its rungs, a small core that finds the fields, a report
 #   make demo      synthetic screens, the ladder on a slice, a model that finds what was planted, a report
 #   make test      everything a change must pass (.ci/run calls it)
-#   make test-all  make test, then the two below: about an hour; before a release, and after a change to what is on disk
+#   make test-all  make test, then the two below, and a wheel in a new environment: over an hour; before a release, and
+#                  after a change to what is on disk
 #   make sweep     kills every command that writes, damages every kind of file, and counts silent changes and crashes;
 #                  SEED=n repeats one, QUICK=1 takes a few minutes
 #   make fuzz      every reader against mutated inputs (libFuzzer), each for SECONDS=60
@@ -68,6 +69,8 @@ test-all: export LACUNA_TEST_SEED ?= fresh
 test-all: test
 ifneq ($(TORCH),OFF)
 	@$(MAKE) --no-print-directory sweep
+	@scripts/wheel
+	@scripts/try-wheel
 endif
 	@$(MAKE) --no-print-directory fuzz
 

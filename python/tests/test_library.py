@@ -43,7 +43,7 @@ def test_library_that_does_not_load_is_named(tmp_path):
 
 def test_found_under_the_prefix_it_is_installed_to(tmp_path):
     packages = tmp_path / "lib" / "python3" / "site-packages"
-    shutil.copytree(PACKAGE, packages / "lacuna", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, packages / "lacuna", ignore=shutil.ignore_patterns("__pycache__", "lib", "bin"))
     (tmp_path / "bin").mkdir()
     (tmp_path / "lib" / "liblacuna_torch.so").symlink_to(lacuna.library_path)
     run = run_python("import lacuna; print(lacuna.library_path)", PYTHONPATH=str(packages), LACUNA_LIBRARY="")

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import time
 
 import numpy
@@ -13,6 +14,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = pathlib.Path(os.environ.get("LACUNA_PROGRAM", ROOT / "build" / "lacuna"))
 BUILD = PROGRAM.parent  # where the other programs of the same build lie
+os.environ.setdefault("LACUNA_PYTHON", sys.executable)  # what the program starts: python3 may have no packages
 TORCH_PROGRAM = BUILD / "lacuna-torch"  # what it becomes where a call needs torch; not there in a build without torch
 
 

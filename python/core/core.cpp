@@ -13,7 +13,6 @@
 #include "lacuna/core/system/stop_host.h"
 
 namespace lacuna::python {
-namespace {
 
 nb::dlpack::dtype dlpack_of(DType dtype) {
   switch (dtype) {
@@ -37,6 +36,8 @@ nb::dlpack::dtype dlpack_of(DType dtype) {
   }
   throw Error("an array of an unknown type");
 }
+
+namespace {
 
 DType dtype_from(nb::dlpack::dtype dtype, const char* what) {
   for (const DType ours : {DType::u8, DType::u16, DType::u32, DType::u64, DType::i32, DType::i64,

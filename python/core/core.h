@@ -25,6 +25,8 @@ namespace nb = nanobind;
 
 namespace lacuna::python {
 
+// bf16 is u16 to Python: NumPy has no name for it.
+nb::dlpack::dtype dlpack_of(DType dtype);
 // Read-only NumPy array over the bytes of an array, which it keeps alive.
 nb::object numpy_view(const Array& array);
 // A copy of a NumPy array in memory of its own, as an Array of the same shape. Throws Error that

@@ -38,25 +38,6 @@ class BatchArrays {
   nb::capsule owner_;
 };
 
-nb::dlpack::dtype column_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-      return nb::dtype<uint8_t>();
-    case DType::u16:
-      return nb::dtype<uint16_t>();
-    case DType::u32:
-      return nb::dtype<uint32_t>();
-    case DType::i32:
-      return nb::dtype<int32_t>();
-    case DType::i64:
-      return nb::dtype<int64_t>();
-    case DType::f32:
-      return nb::dtype<float>();
-    default:
-      return nb::dtype<double>();
-  }
-}
-
 class ScreenLoader {
  public:
   ScreenLoader(const Screen& screen, std::optional<std::vector<uint32_t>> selection,
@@ -123,7 +104,7 @@ class ScreenLoader {
     for (size_t c = 0; c < columns_.size(); ++c) {
       const ColumnValues& column = batch.columns()[c];
       all[columns_[c].c_str()] =
-          arrays.view(column.bytes().data(), {size}, column_dtype(column.dtype()));
+          arrays.view(column.bytes().data(), {size}, dlpack_of(column.dtype()));
     }
     if (masks_.loads_masks()) all["masks"] = masks(arrays);
     return all;

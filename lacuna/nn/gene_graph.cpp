@@ -235,6 +235,13 @@ ModelInput GeneGraph::with_masks(const ModelInput& input) const {
   return result;
 }
 
+void GeneGraph::check_masks(const ModelInput& input) const {
+  if (!input.masks.defined() && !mask_table_->empty())
+    throw Error(
+        "the model calls gin() without masks, which rung device makes; call with_masks() on its "
+        "input first, once a batch, or let its reads_masks() say false (docs/add-a-model.md)");
+}
+
 Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
   const Scope scope("aggregation");
   if (input.masks.defined()) {
@@ -242,10 +249,7 @@ Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& ep
     return masked.call(buffers_, sizes_, x, input.masks.narrow(0, 0, input.batch()), mask_offsets_,
                        "sum", false, {}, eps);
   }
-  if (!mask_table_->empty())
-    throw Error(
-        "the model calls gin() without masks, which rung device makes; call with_masks() on its "
-        "input first, once a batch, or let its reads_masks() say false (docs/add-a-model.md)");
+  check_masks(input);
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }
@@ -256,16 +260,10 @@ Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Ten
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }
 
-std::optional<Cone> GeneGraph::cone(const ModelInput& input) const {
+// A step that is recorded wants the same sizes for every batch, so there is room for the most that
+// samples of this width can change. What is not in use costs memory and little time.
+Cone GeneGraph::cone(const ModelInput& input) const {
   const Scope scope("aggregation");
-  const int64_t all = genes_ * input.batch();
-  if (device().is_cpu()) {
-    const int64_t rows = cone_capacity_of(buffers_, sizes_, input.removed, input.ptr);
-    if (2 * rows > all) return {};
-    return make_cone(buffers_, sizes_, input.removed, input.ptr, rows);
-  }
-  // A step that is recorded wants the same sizes for every batch, so there is room for the most
-  // that samples of this width can change. What is not in use costs memory and little time.
   const int64_t widest = input.sets.size(1);
   const auto found = cone_rows_->find(widest);
   const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),
@@ -277,9 +275,19 @@ std::optional<Cone> GeneGraph::cone(const ModelInput& input) const {
   return make_cone(buffers_, sizes_, input.removed, input.ptr, rows * input.batch());
 }
 
-Tensor GeneGraph::gin_cone(const Cone& cone, const Tensor& x, const Tensor& eps) const {
+std::vector<Cone> GeneGraph::cones(const ModelInput& input, size_t layers, bool wild) const {
   const Scope scope("aggregation");
-  return lacuna::cone_gin(cone, x, eps);
+  return make_cones(buffers_, sizes_, input.removed, input.ptr, layers, wild);
+}
+
+Tensor GeneGraph::gin_cone(const Cone& cone, const Tensor& x, const ModelInput& input,
+                           const Tensor& eps) const {
+  const Scope scope("aggregation");
+  if (x.dim() == 2) return cone_gin(cone, x, eps);
+  check_masks(input);
+  return cone_gin(
+      cone, x, eps,
+      input.masks.defined() ? ConeMasks{input.masks.contiguous(), mask_offsets_} : ConeMasks());
 }
 
 Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {

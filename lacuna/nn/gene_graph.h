@@ -77,11 +77,14 @@ class GeneGraph {
   at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
   // The same where all samples share x [N, H]; from the removed genes on every rung.
   at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
-  // Which rows of the first layer differ from the wild type's; nothing where that would save
-  // nothing: samples that change most of the rows.
-  std::optional<Cone> cone(const ModelInput& input) const;
-  // gin_shared() on the rows of a cone. x [N, H], eps [T] -> [T, N + C, H]
-  at::Tensor gin_cone(const Cone& cone, const at::Tensor& x, const at::Tensor& eps) const;
+  // Which rows of the first layer differ from the wild type's, on a GPU.
+  Cone cone(const ModelInput& input) const;
+  // Which rows of every layer do, on the CPU. wild: whether rows of the wild type stand in front.
+  std::vector<Cone> cones(const ModelInput& input, size_t layers, bool wild = true) const;
+  // gin_shared() on the rows of a cone, x [N, H]; or gin(), x [N, B + 1, H] with the wild type
+  // last, and masks where with_masks() gives them. eps [T] -> [T, rows, H]
+  at::Tensor gin_cone(const Cone& cone, const at::Tensor& x, const ModelInput& input,
+                      const at::Tensor& eps) const;
   // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
   at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
   // The distinct edges of a type: [2, E] i64 on the device, sources then targets; made on call.
@@ -100,6 +103,7 @@ class GeneGraph {
   const at::Tensor& without_genes() const { return without_genes_; }
 
  private:
+  void check_masks(const ModelInput& input) const;
   void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
 

@@ -4,6 +4,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/torch/fused_pool.h"
+#include "lacuna/torch/row_mlp.h"
 
 namespace lacuna {
 
@@ -14,10 +15,10 @@ Pool::Pool(int64_t width) {
 }
 
 at::Tensor Pool::forward(const at::Tensor& x, const at::Tensor& keep) {
-  if (can_fuse_pool(x))
-    return fused_pool(x, keep,
-                      {gate_hidden_->weight, gate_hidden_->bias, gate_->weight, gate_->bias,
-                       value_->weight, value_->bias});
+  const PoolParameters parameters = {gate_hidden_->weight, gate_hidden_->bias, gate_->weight,
+                                     gate_->bias,          value_->weight,     value_->bias};
+  if (can_fuse_pool(x)) return fused_pool(x, keep, parameters);
+  if (x.is_cpu() && !at::GradMode::is_enabled()) return row_pool(x, keep, parameters);
   const auto removed = keep.logical_not();  // [N, B]
   const auto wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto gate = gate_->forward(at::gelu(gate_hidden_->forward(x))).squeeze(-1).to(wide);

@@ -6,6 +6,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/torch/norm_gelu.h"
+#include "lacuna/torch/row_mlp.h"
 #include "lacuna/torch/stop_point.h"
 
 namespace lacuna {
@@ -20,6 +21,17 @@ at::Tensor initial_weight(c10::IntArrayRef shape, double std) {
   return at::randn(shape) * (std > 0 ? std : std::sqrt(2.0 / fan_out));
 }
 
+// x W + b. On the CPU a row's result does not depend on the rows beside it: BLAS adds up in other
+// orders where there are few rows, or one column.
+at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  constexpr int64_t kFew = 16;
+  if (!x.is_cpu()) return at::addmm(bias, x, weight);
+  if (weight.size(1) == 1) return (x * weight.t()).sum(1, /*keepdim=*/true) + bias;
+  const int64_t rows = x.size(0);
+  if (rows >= kFew) return at::addmm(bias, x, weight);
+  return at::addmm(bias, at::constant_pad_nd(x, {0, 0, 0, kFew - rows}), weight).narrow(0, 0, rows);
+}
+
 }  // namespace
 
 Dense::Dense(int64_t in, int64_t out, double std) {
@@ -31,8 +43,7 @@ at::Tensor Dense::forward(const at::Tensor& x) const {
   const auto rows = x.reshape({-1, x.size(-1)});
   auto shape = x.sizes().vec();
   shape.back() = weight.size(1);
-  const auto dtype = x.scalar_type();
-  const auto y = at::addmm(bias.to(dtype), rows, weight.to(dtype));
+  const auto y = affine(rows, weight.to(x.scalar_type()), bias.to(x.scalar_type()));
   stop_point(y);
   return y.reshape(shape);
 }
@@ -111,6 +122,7 @@ at::Tensor GraphMlp::forward_sum(const at::Tensor& u, double share) const {
 
 at::Tensor GraphMlp::forward(const at::Tensor& u, const at::Tensor& used) const {
   if (is_fused(u)) return fused_mlp(u, parameters(), {}, used);
+  if (u.is_cpu() && norm_kind_ == NormKind::layer) return row_mlp(u, parameters(), used);
   auto v = u;
   for (int i = 0; i < kLinears; ++i) {
     if (i > 0) v = at::gelu(v);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kAttentionHeads = 4;
 constexpr int64_t kPairHidden = 32, kScoreHidden = 32;
-// Rows a block of pairwise: enough for a GPU to be busy; few enough for a CPU's caches.
+// Rows a block: enough for a GPU to be busy; few enough for a CPU's caches.
 constexpr int64_t kRowsOnGpu = 65536, kRowsOnCpu = 512;
 
 class SumMerge : public Merge {
@@ -44,13 +44,19 @@ class AttentionMerge : public Merge {
   }
 
   at::Tensor forward(const at::Tensor& y) override {
+    if (y.is_cuda()) return attend_to_all(y);
+    return recompute_rows([this](const at::Tensor& part) { return attend_to_all(part); }, y,
+                          kRowsOnCpu);
+  }
+
+ private:
+  at::Tensor attend_to_all(const at::Tensor& y) const {
     const auto tokens = y.transpose(0, 1) + position_.to(y.scalar_type());  // [rows, G, H]
     const auto seen = attend(query_->forward(tokens), key_->forward(tokens),
                              value_->forward(tokens), kAttentionHeads);
     return out_->forward(seen).mean(1);
   }
 
- private:
   at::Tensor position_;  // [G, H]
   std::shared_ptr<Dense> query_, key_, value_, out_;
 };
@@ -84,10 +90,10 @@ class PairwiseMerge : public Merge {
       const auto x = fused_pairwise(y, parameters_to_fuse());
       return norm_kind_ == NormKind::layer ? x : norm_->forward(x);
     }
-    const int64_t block = y.is_cuda() ? kRowsOnGpu : kRowsOnCpu;
+    const auto body = [this](const at::Tensor& part) { return weigh(part); };
+    if (!y.is_cuda()) return norm_->forward(recompute_rows(body, y, kRowsOnCpu));
     std::vector<at::Tensor> blocks;
-    for (const at::Tensor& rows : y.split(block, 1))
-      blocks.push_back(recompute([this](const at::Tensor& part) { return weigh(part); }, rows));
+    for (const at::Tensor& rows : y.split(kRowsOnGpu, 1)) blocks.push_back(recompute(body, rows));
     return norm_->forward(at::cat(blocks));
   }
 

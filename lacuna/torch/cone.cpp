@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <functional>
+
 #include "lacuna/torch/operators.h"
 #if LACUNA_HAVE_CUDA
 #include "lacuna/ops/cone/cone_cuda.h"
@@ -37,99 +39,223 @@ void run_cone([[maybe_unused]] const Cone& cone, const Tensor& x, [[maybe_unused
 #endif
 }
 
-struct ConeGin : torch::autograd::Function<ConeGin> {
-  static Tensor forward(AutogradContext* context, const Cone& cone, const Tensor& x_,
-                        const Tensor& eps_) {
+// ---- all functions have one shape: rows in, and eps where sums read it; rows out
+struct ConeFunction {
+  std::function<Tensor(const Tensor& in, const Tensor& eps)> forward;
+  // The gradients of both; in: undefined unless it is kept.
+  std::function<std::pair<Tensor, Tensor>(const Tensor& in, const Tensor& eps, const Tensor& grad)>
+      backward;
+  bool keeps_input = false;
+};
+
+struct ConeAutograd : torch::autograd::Function<ConeAutograd> {
+  // What a pending backward pass holds on to.
+  struct Kept : torch::CustomClassHolder {
+    explicit Kept(const ConeFunction& f) : function(f) {}
+    ConeFunction function;
+  };
+
+  static Tensor forward(AutogradContext* context, const ConeFunction& function, const Tensor& in_,
+                        const OptionalTensor& eps_) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    const Tensor x = x_.contiguous(), eps = eps_.contiguous();
-    const int64_t width = x.size(1);
-    const Tensor u = at::empty({cone.shape.types, cone.shape.rows(), width}, x.options());
-    run_cone(
-        cone, x, width,
-        [&]<class Real>(Real) {
-          cone_aggregate<Real>(plan_of_cone(cone), cone.shape, lists_of(cone), width, data<Real>(x),
-                               data<Parameter<Real>>(eps), mutable_data<Real>(u),
-                               at::get_num_threads());
-        },
-        [&]<class Real>(Real, [[maybe_unused]] const auto& graph,
-                        [[maybe_unused]] const auto& launch) {
-#if LACUNA_HAVE_CUDA
-          cone_aggregate_cuda<Real>(graph, cone.shape, lists_of(cone), width, data<Real>(x),
-                                    data<Parameter<Real>>(eps), mutable_data<Real>(u), launch);
-#endif
-        });
-    context->save_for_backward({x, eps});
-    context->saved_data["cone"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(cone));
-    return u;
+    const Tensor in = in_.contiguous(), eps = given(eps_) ? eps_->contiguous() : Tensor();
+    context->save_for_backward({function.keeps_input ? in : Tensor(), eps});
+    context->saved_data["kept"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(function));
+    return function.forward(in, eps);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &eps = saved[1], grad_u = grads[0].contiguous();
-    const Cone& cone = Kept::of(context);
-    const int64_t width = x.size(1);
-    const Tensor grad_x = at::empty_like(x), grad_eps = at::empty_like(eps);
+    const auto kept = context->saved_data["kept"].toCapsule();
+    auto [grad_in, grad_eps] = static_cast<const Kept&>(*kept).function.backward(
+        saved[0], saved[1], grads[0].contiguous());
+    return {Tensor(), grad_in, grad_eps};
+  }
+};
+
+Tensor call_cone(const ConeFunction& function, const Tensor& in, const OptionalTensor& eps = {}) {
+  return ConeAutograd::apply(function, in, eps);
+}
+
+// [T, rows, H]
+Tensor empty_rows(const Cone& cone, int64_t width, const Tensor& like) {
+  return at::empty({cone.shape.types, cone.shape.rows(), width}, like.options());
+}
+
+// Masks as a call points to them.
+struct ConeMaskView {
+  std::vector<uint64_t> offsets;
+  MaskView view;
+
+  explicit ConeMaskView(const ConeMasks& masks)
+      : offsets(masks.offsets.begin(), masks.offsets.end()) {
+    if (masks.records.defined())
+      view = {span_of<uint8_t>(masks.records), uint64_t(masks.records.size(1)), offsets};
+  }
+};
+
+template <class Real>
+ConeCall<Real> cone_call(const Cone& cone, const Tensor& x, const Tensor& eps,
+                         const ConeMaskView& masks) {
+  return {.shape = cone.shape,
+          .lists = lists_of(cone),
+          .removed = removed_view(cone.removed, cone.ptr),
+          .masks = masks.view,
+          .shared = x.dim() == 2,
+          .width = x.size(-1),
+          .x = data<Real>(x),
+          .eps = data<Parameter<Real>>(eps),
+          .threads = at::get_num_threads()};
+}
+
+// With lists still to be written.
+Cone empty_cone(const std::vector<Tensor>& graph, const std::vector<int64_t>& sizes,
+                const Tensor& removed, const Tensor& ptr, int64_t capacity, bool wild) {
+  const GraphSizes counts(sizes);
+  const int64_t batch = ptr.numel() - 1;
+  return {.shape = {counts.nodes, counts.types, batch, capacity, wild},
+          .place = at::empty({counts.types, counts.nodes, batch}, ptr.options()),
+          .row = at::empty({counts.types, capacity}, ptr.options()),
+          .used = at::empty({counts.types}, ptr.options()),
+          .removed = removed.contiguous(),
+          .ptr = ptr.contiguous(),
+          .graph = graph,
+          .graph_sizes = sizes,
+          .either_place = {},
+          .either_row = {},
+          .either_used = {}};
+}
+
+void add_either(Cone& cone, const ConeMarks& marks, int threads) {
+  ConeShape shape = cone.shape;
+  shape.types = 1;
+  shape.capacity = marks.counts()[0];
+  cone.either_place = at::empty({1, shape.nodes, shape.batch}, cone.ptr.options());
+  cone.either_row = at::empty({1, shape.capacity}, cone.ptr.options());
+  cone.either_used = at::empty({1}, cone.ptr.options());
+  cone_lists(marks, shape, lists_of(cone.either()), threads);
+}
+
+}  // namespace
+
+double Cone::listed_share() const {
+  const double all = double(shape.types) * double(shape.nodes) * double(shape.batch);
+  const double listed = used.sum().item<double>() - double(shape.types * shape.first());
+  return all > 0 ? listed / all : 0;
+}
+
+Cone Cone::either() const {
+  Cone one = *this;
+  one.shape.types = 1;
+  one.shape.capacity = either_row.size(1);
+  one.place = either_place;
+  one.row = either_row;
+  one.used = either_used;
+  return one;
+}
+
+Cone make_cone(const std::vector<at::Tensor>& graph, const std::vector<int64_t>& sizes,
+               const at::Tensor& removed, const at::Tensor& ptr,
+               [[maybe_unused]] int64_t capacity) {
+#if LACUNA_HAVE_CUDA
+  const Cone cone = empty_cone(graph, sizes, removed, ptr, capacity, /*wild=*/true);
+  const DeviceGraph on_device(cone.graph, cone.graph_sizes);
+  Launch launch(ptr.device());
+  cone_lists_cuda(on_device.view, torch_ops::cuda_removed(cone.removed, cone.ptr), cone.shape,
+                  lists_of(cone), launch.with_workspace(cone_cuda_workspace(cone.shape, 0)));
+  return cone;
+#else
+  throw Error("this build has no CUDA, but the tensors are on {}", text(ptr.device()));
+#endif
+}
+
+std::vector<Cone> make_cones(const std::vector<at::Tensor>& graph,
+                             const std::vector<int64_t>& sizes, const at::Tensor& removed,
+                             const at::Tensor& ptr, size_t layers, bool wild) {
+  const int threads = at::get_num_threads();
+  const GraphPlan plan = plan_of(graph, GraphSizes(sizes));
+  const Tensor index = removed.contiguous(), ends = ptr.contiguous();
+  std::vector<Cone> cones;
+  ConeMarks marks;
+  for (size_t i = 0; i < layers; ++i) {
+    marks = i == 0 ? mark_cone(plan, removed_view(index, ends), threads)
+                   : mark_next(plan, marks, threads);
+    const int64_t capacity = std::ranges::max(marks.counts());
+    cones.push_back(empty_cone(graph, sizes, index, ends, capacity, wild));
+    cone_lists(marks, cones[i].shape, lists_of(cones[i]), threads);
+    add_either(cones[i], marks.either(), threads);
+  }
+  return cones;
+}
+
+at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps,
+                    const ConeMasks& masks) {
+  const auto forward = [cone, masks](const Tensor& in, const Tensor& factors) {
+    const int64_t width = in.size(-1);
+    const Tensor u = empty_rows(cone, width, in);
     run_cone(
-        cone, x, width,
+        cone, in, width,
         [&]<class Real>(Real) {
-          cone_aggregate_backward<Real>(
-              plan_of_cone(cone), cone.shape, lists_of(cone), width, data<Real>(x),
-              data<Parameter<Real>>(eps), data<Real>(grad_u), mutable_data<Real>(grad_x),
-              mutable_data<Parameter<Real>>(grad_eps), at::get_num_threads());
+          const ConeMaskView view(masks);
+          cone_aggregate(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
+                         mutable_data<Real>(u));
+        },
+        [&]<class Real>(Real, [[maybe_unused]] const auto& graph,
+                        [[maybe_unused]] const auto& launch) {
+#if LACUNA_HAVE_CUDA
+          cone_aggregate_cuda<Real>(graph, cone.shape, lists_of(cone), width, data<Real>(in),
+                                    data<Parameter<Real>>(factors), mutable_data<Real>(u), launch);
+#endif
+        });
+    return u;
+  };
+  const auto backward = [cone, masks](const Tensor& in, const Tensor& factors, const Tensor& grad) {
+    const int64_t width = in.size(-1);
+    const Tensor grad_in = at::empty_like(in), grad_factors = at::empty_like(factors);
+    run_cone(
+        cone, in, width,
+        [&]<class Real>(Real) {
+          const ConeMaskView view(masks);
+          cone_aggregate_backward(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
+                                  data<Real>(grad), mutable_data<Real>(grad_in),
+                                  mutable_data<Parameter<Real>>(grad_factors));
         },
         [&]<class Real>(Real, [[maybe_unused]] const auto& graph,
                         [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
           cone_aggregate_backward_cuda<Real>(graph, cone.shape, lists_of(cone), width,
-                                             data<Real>(x), data<Parameter<Real>>(eps),
-                                             data<Real>(grad_u), mutable_data<Real>(grad_x),
-                                             mutable_data<Parameter<Real>>(grad_eps), launch);
+                                             data<Real>(in), data<Parameter<Real>>(factors),
+                                             data<Real>(grad), mutable_data<Real>(grad_in),
+                                             mutable_data<Parameter<Real>>(grad_factors), launch);
 #endif
         });
-    return {Tensor(), grad_x, grad_eps};
-  }
-
-  // A cone that a pending backward pass holds on to.
-  struct Kept : torch::CustomClassHolder {
-    explicit Kept(const Cone& c) : cone(c) {}
-    static const Cone& of(AutogradContext* context) {
-      return static_cast<const Kept&>(*context->saved_data["cone"].toCapsule()).cone;
-    }
-    Cone cone;
+    return std::pair(grad_in, grad_factors);
   };
-};
+  return call_cone({forward, backward, /*keeps_input=*/true}, x, eps);
+}
 
-struct ConeSumFunction : torch::autograd::Function<ConeSumFunction> {
-  static Tensor forward(AutogradContext* context, const Cone& cone, const Tensor& y_,
-                        double share) {
-    at::AutoDispatchBelowADInplaceOrView guard;
-    const Tensor y = y_.contiguous();
-    const int64_t width = y.size(2);
-    const Tensor out = at::empty({cone.shape.nodes, cone.shape.batch + 1, width}, y.options());
+at::Tensor cone_sum(const Cone& cone, const at::Tensor& y, double share, const at::Tensor& wild_y) {
+  const auto forward = [cone, share, wild_y](const Tensor& in, const Tensor&) {
+    const int64_t width = in.size(2);
+    const Tensor out = at::empty({cone.shape.nodes, cone.shape.batch + 1, width}, in.options());
     run_cone(
-        cone, y, width,
+        cone, in, width,
         [&]<class Real>(Real) {
-          lacuna::cone_sum<Real>(cone.shape, lists_of(cone), width, float(share), data<Real>(y),
+          const Real* wild = wild_y.defined() ? data<Real>(wild_y) : nullptr;
+          lacuna::cone_sum<Real>(cone.shape, lists_of(cone), width, share, data<Real>(in), wild,
                                  mutable_data<Real>(out), at::get_num_threads());
         },
         [&]<class Real>(Real, const auto&, [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
-          cone_sum_cuda<Real>(cone.shape, lists_of(cone), width, float(share), data<Real>(y),
+          cone_sum_cuda<Real>(cone.shape, lists_of(cone), width, share, data<Real>(in),
                               mutable_data<Real>(out), launch);
 #endif
         });
-    context->saved_data["cone"] =
-        c10::IValue::make_capsule(c10::make_intrusive<ConeGin::Kept>(cone));
-    context->saved_data["share"] = share;
     return out;
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const Tensor grad = grads[0].contiguous();
-    const Cone& cone = ConeGin::Kept::of(context);
-    const auto share = float(context->saved_data["share"].toDouble());
+  };
+  const auto backward = [cone, share](const Tensor&, const Tensor&, const Tensor& grad) {
     const int64_t width = grad.size(2);
-    const Tensor grad_y = at::empty({cone.shape.types, cone.shape.rows(), width}, grad.options());
+    const Tensor grad_y = empty_rows(cone, width, grad);
     run_cone(
         cone, grad, width,
         [&]<class Real>(Real) {
@@ -142,50 +268,37 @@ struct ConeSumFunction : torch::autograd::Function<ConeSumFunction> {
                                        mutable_data<Real>(grad_y), launch);
 #endif
         });
-    return {Tensor(), grad_y, Tensor()};
-  }
-};
-
-}  // namespace
-
-int64_t cone_capacity_of(const std::vector<at::Tensor>& graph, const std::vector<int64_t>& sizes,
-                         const at::Tensor& removed, const at::Tensor& ptr) {
-  const GraphPlan plan = plan_of(graph, GraphSizes(sizes));
-  return cone_capacity(plan, removed_view(removed, ptr));
+    return std::pair(grad_y, Tensor());
+  };
+  return call_cone({forward, backward}, y);
 }
 
-Cone make_cone(const std::vector<at::Tensor>& graph, const std::vector<int64_t>& sizes,
-               const at::Tensor& removed_, const at::Tensor& ptr_, int64_t capacity) {
-  const GraphSizes counts(sizes);
-  const Tensor removed = removed_.contiguous(), ptr = ptr_.contiguous();
-  Cone cone = {.shape = {counts.nodes, counts.types, ptr.numel() - 1, capacity},
-               .place = at::empty({counts.types, counts.nodes, ptr.numel() - 1}, ptr.options()),
-               .row = at::empty({counts.types, capacity}, ptr.options()),
-               .used = at::empty({counts.types}, ptr.options()),
-               .graph = graph,
-               .graph_sizes = sizes};
-  if (ptr.is_cpu()) {
-    cone_lists(plan_of_cone(cone), removed_view(removed, ptr), cone.shape, lists_of(cone),
-               at::get_num_threads());
-    return cone;
-  }
-#if LACUNA_HAVE_CUDA
-  const DeviceGraph on_device(cone.graph, cone.graph_sizes);
-  Launch launch(ptr.device());
-  cone_lists_cuda(on_device.view, torch_ops::cuda_removed(removed, ptr), cone.shape, lists_of(cone),
-                  launch.with_workspace(cone_cuda_workspace(cone.shape, 0)));
-  return cone;
-#else
-  throw Error("this build has no CUDA, but the tensors are on {}", text(ptr.device()));
-#endif
-}
-
-at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps) {
-  return ConeGin::apply(cone, x, eps);
-}
-
-at::Tensor cone_sum(const Cone& cone, const at::Tensor& y, double share) {
-  return ConeSumFunction::apply(cone, y, share);
+at::Tensor cone_gather(const Cone& cone, const at::Tensor& y, const at::Tensor& wild_y) {
+  const Cone either = cone.either();
+  const int64_t rows = either.shape.capacity;
+  const auto forward = [cone, either, rows, wild_y](const Tensor& in, const Tensor&) {
+    const int64_t width = in.size(2);
+    const Tensor out =
+        at::empty({cone.shape.types, cone.shape.first() + rows, width}, in.options());
+    with_real(in.scalar_type(), [&]<class Real>(Real) {
+      const Real* wild = wild_y.defined() ? data<Real>(wild_y) : nullptr;
+      lacuna::cone_gather<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                data<Real>(in), wild, mutable_data<Real>(out),
+                                at::get_num_threads());
+    });
+    return out;
+  };
+  const auto backward = [cone, either, rows](const Tensor&, const Tensor&, const Tensor& grad) {
+    const int64_t width = grad.size(2);
+    const Tensor grad_y = empty_rows(cone, width, grad);
+    with_real(grad.scalar_type(), [&]<class Real>(Real) {
+      cone_gather_backward<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                 data<Real>(grad), mutable_data<Real>(grad_y),
+                                 at::get_num_threads());
+    });
+    return std::pair(grad_y, Tensor());
+  };
+  return call_cone({forward, backward}, y);
 }
 
 }  // namespace lacuna

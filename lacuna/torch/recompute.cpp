@@ -1,7 +1,10 @@
 #include "lacuna/torch/recompute.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
 
 #include "lacuna/core/system/stop.h"
 
@@ -37,7 +40,53 @@ struct Recompute : torch::autograd::Function<Recompute> {
   }
 };
 
+struct RecomputeRows : torch::autograd::Function<RecomputeRows> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& y,
+                            const Body& body, int64_t rows) {
+    context->save_for_backward({y});
+    context->saved_data["body"] = c10::IValue::make_capsule(c10::make_intrusive<BodyHolder>(body));
+    context->saved_data["rows"] = rows;
+    return by_row_blocks(body, y, rows);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& grads) {
+    const auto holder = context->saved_data["body"].toCapsule();
+    const auto& body = static_cast<const BodyHolder*>(holder.get())->body;
+    const at::AutoGradMode enabled(true);
+    const auto y = context->get_saved_variables()[0];
+    const int64_t rows = context->saved_data["rows"].toInt();
+    const auto grad_y = at::empty_like(y);
+    for (int64_t first = 0; first < y.size(1); first += rows) {
+      throw_if_stopped();
+      const int64_t count = std::min(rows, y.size(1) - first);
+      const auto part = y.narrow(1, first, count).detach().requires_grad_();
+      torch::autograd::backward({body(part)}, {grads[0].narrow(0, first, count)});
+      grad_y.narrow(1, first, count).copy_(part.grad());
+    }
+    return {grad_y, at::Tensor(), at::Tensor()};
+  }
+
+  static at::Tensor by_row_blocks(const Body& body, const at::Tensor& y, int64_t rows) {
+    const at::NoGradGuard guard;
+    const at::Tensor out = at::empty({y.size(1), y.size(2)}, y.options());
+    for (int64_t first = 0; first < y.size(1); first += rows) {
+      throw_if_stopped();
+      const int64_t count = std::min(rows, y.size(1) - first);
+      at::Tensor block = y.narrow(1, first, count);
+      if (count < rows) block = at::constant_pad_nd(block, {0, 0, 0, rows - count});
+      out.narrow(0, first, count).copy_(body(block).narrow(0, 0, count));
+    }
+    return out;
+  }
+};
+
 }  // namespace
+
+at::Tensor recompute_rows(const Body& f, const at::Tensor& y, int64_t rows) {
+  if (!at::GradMode::is_enabled()) return RecomputeRows::by_row_blocks(f, y, rows);
+  return y.requires_grad() ? RecomputeRows::apply(y, f, rows) : f(y);
+}
 
 at::Tensor recompute(const Body& f, const at::Tensor& x) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return f(x);

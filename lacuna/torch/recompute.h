@@ -13,4 +13,10 @@ namespace lacuna {
 // for backward(), not for autograd::grad(). Where no gradient is wanted it is just f(x).
 at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& f, const at::Tensor& x);
 
+// The same on the CPU for an f that takes each row by itself, y [G, rows, H] -> [rows, H], in
+// blocks of so many rows, the last filled up with zeros: a row's result does not depend on how many
+// rows there are.
+at::Tensor recompute_rows(const std::function<at::Tensor(const at::Tensor&)>& f,
+                          const at::Tensor& y, int64_t rows);
+
 }  // namespace lacuna

@@ -264,7 +264,7 @@ Evaluation evaluate_session(const Run& run, ScreenSession& session, const Evalua
   const Trained trained = find_trained(run, session);
   tell_what_was_seen(run, session, parts, trained, keep);
   for (const Part part : parts) {
-    Predictions found = predict_samples(session, session.samples(part), 0, progress);
+    Predictions found = predict_samples(session, session.samples(part), 0, progress, note);
     HeldOutUnits units = units_of(session, part, found.samples, keep);
     input.parts.push_back({.part = part,
                            .samples = std::move(found.samples),

@@ -65,10 +65,11 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
     task.top = {.count = request.top,
                 .label = find_label(task.labels, request.by),
                 .lowest = request.lowest};
+  Predictor predictor(session, note);
   const uint64_t written = predict_candidates(
       *candidates,
       [&](std::span<const int32_t> removed, std::span<const int32_t> ptr) {
-        return predict_batch(session, removed, ptr);
+        return predictor.predict(removed, ptr);
       },
       task, progress);
   return {.asked = candidates->size(), .written = written, .checkpoint = checkpoint};

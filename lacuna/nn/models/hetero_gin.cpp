@@ -8,8 +8,10 @@
 //          then a merge over the graphs (merge.h)
 //
 // The samples of a batch and the wild type stand side by side: [N, B + 1, H]. What all samples
-// share is computed once: the preprocessor, and in the first layer, with the merges sum and mean,
-// every row that no removed gene reaches (ops/cone); with the others its sums (aggregate_shared).
+// share is computed once: the preprocessor, and every row that no removed gene reaches (ops/cone).
+// On the CPU so in every layer, and the wild type once a call of predict or evaluate; on a GPU in
+// the first layer with the merges sum and mean, with the others its sums (aggregate_shared). Norm
+// batch_graph couples all rows, and metabolism reads all genes: both compute every row.
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
@@ -35,6 +37,8 @@ metabolism: false     # reactions and metabolites take part in every layer
 savings: true         # false: the plain form, which gives the same numbers more slowly
 )";
 constexpr int64_t kLocalHeads = 8;
+// Samples that are predicted at a time on the CPU: more leave the caches, fewer share too little.
+constexpr int64_t kCpuSamples = 16;
 
 // The metabolism branch of a layer: what a gene's reactions and their metabolites say about it.
 //
@@ -100,21 +104,29 @@ class HeteroGin : public Model {
   bool reads_features() const override { return from_features_ != nullptr; }
   bool reads_metabolism() const override { return layers_[0]->metabolism != nullptr; }
 
+  void keep_wild_type(bool keep) override {
+    keeps_wild_type_ = keep;
+    wild_type_ = {};
+  }
+  int64_t samples_at_a_time() const override { return graph_.device().is_cpu() ? kCpuSamples : 0; }
+
   at::Tensor forward(const ModelInput& input) override {
+    if (!global_) {
+      const at::Tensor genes = wide(encode_wild_type(input));
+      const Scope scope("heads");
+      return local_->forward(genes, input.sets);
+    }
     const States states = encode_with_wild_type(input);
     const Scope scope("heads");
-    at::Tensor global, local;  // [B, L]
-    if (global_) {
-      const auto pooled = pool(states, input);
-      const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
-      global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
-    }
+    at::Tensor local;  // [B, L]
+    const auto pooled = pool(states, input);
+    const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
+    const auto global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
     if (local_) local = local_->forward(wide(states.wild_type()), input.sets);
     switch (output_) {
+      case Output::local:
       case Output::global:
         return global;
-      case Output::local:
-        return local;
       case Output::average:
         return 0.5 * global + 0.5 * local;
       case Output::gate:
@@ -126,10 +138,10 @@ class HeteroGin : public Model {
   }
 
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override {
+    if (!pool_) return {{"genes", encode_wild_type(input)}};
     const States states = encode_with_wild_type(input);
-    std::map<std::string, at::Tensor> result = {{"genes", states.wild_type()}};
-    if (pool_) result["pooled"] = pool(states, input).narrow(0, 0, states.batch());
-    return result;
+    return {{"genes", states.wild_type()},
+            {"pooled", pool(states, input).narrow(0, 0, states.batch())}};
   }
 
  private:
@@ -243,6 +255,7 @@ class HeteroGin : public Model {
   }
 
   States encode_with_wild_type(const ModelInput& input) {
+    if (takes_cones()) return {encode_by_cones(input)};
     // Once, dropout included: a sample differs from the wild type in its removed genes alone.
     const auto shared = preprocess();
     // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
@@ -251,22 +264,92 @@ class HeteroGin : public Model {
     return {encode(shared, with_wild_type(input), first_layer_by_cone(shared, input))};
   }
 
+  // [N, H]
+  at::Tensor encode_wild_type(const ModelInput& input) {
+    if (!takes_cones()) return encode(preprocess(), wild_type(input)).squeeze(1);
+    if (keeps_wild_type()) return kept_wild_type(input).layers.back().merged.squeeze(0);
+    return layers_of_wild_type(input).layers.back().merged.squeeze(0);
+  }
+
   // The first layer of the samples and the wild type, [N, B + 1, H], on the rows that differ
-  // (ops/cone). Undefined where the merge is no sum of rows, or where most rows differ.
+  // (ops/cone). Undefined where the merge is no sum of rows.
   at::Tensor first_layer_by_cone(const at::Tensor& shared, const ModelInput& input) {
     const Layer& layer = *layers_[0];
-    const auto share = layer.merge->share_of_sum();
-    if (!share || layer.metabolism) return {};
-    const auto cone = graph_.cone(input);
-    if (!cone) return {};
-    const auto u = graph_.gin_cone(*cone, shared, layer.eps);  // [G, N + C, H]
-    at::Tensor y;                                              // the same
+    if (!layer.merge->share_of_sum() || layer.metabolism || shared.is_cpu()) return {};
+    return cone_layer(layer, graph_.cone(input), shared, input).all;
+  }
+
+  // ---- on what differs
+  // What is kept of a layer's rows of the wild type.
+  struct WildTypeLayer {
+    at::Tensor y;       // [G, N, H]
+    at::Tensor merged;  // [1, N, H]
+  };
+  struct WildType {
+    at::Tensor shared;  // [N, H]
+    std::vector<WildTypeLayer> layers;
+  };
+  struct ConeStates {
+    at::Tensor y;    // [G, rows, H]
+    at::Tensor all;  // [N, B + 1, H], the wild type last
+  };
+
+  bool takes_cones() const {
+    return graph_.device().is_cpu() && savings_ && norm_kind_ == NormKind::layer &&
+           !reads_metabolism();
+  }
+  bool keeps_wild_type() const { return keeps_wild_type_ && !at::GradMode::is_enabled(); }
+
+  // x: as gin_cone() takes it. wild: where the cone has no rows of the wild type.
+  ConeStates cone_layer(const Layer& layer, const Cone& cone, const at::Tensor& x,
+                        const ModelInput& input, const WildTypeLayer& wild = {}) {
+    const auto u = graph_.gin_cone(cone, x, input, layer.eps);  // [G, rows, H]
+    ConeStates states;
     {
       const Scope scope("mlp");
-      y = layer.mlp->forward(u, cone->used);
+      states.y = layer.mlp->forward(u, cone.used);
     }
     const Scope scope("merge");
-    return cone_sum(*cone, y, *share);
+    if (const auto share = layer.merge->share_of_sum()) {
+      states.all = cone_sum(cone, states.y, *share, wild.y);
+    } else {
+      const auto merged = layer.merge->forward(cone_gather(cone, states.y, wild.y));
+      states.all = cone_sum(cone.either(), merged.unsqueeze(0), 1, wild.merged);
+    }
+    return states;
+  }
+
+  at::Tensor encode_by_cones(const ModelInput& samples) {
+    const bool kept = keeps_wild_type();
+    const WildType* const wild = kept ? &kept_wild_type(samples) : nullptr;
+    auto x = wild ? wild->shared : preprocess();
+    const ModelInput masked = graph_.with_masks(with_wild_type(samples));
+    const auto cones = graph_.cones(samples, layers_.size(), !wild);
+    for (size_t i = 0; i < layers_.size(); ++i)
+      x = cone_layer(*layers_[i], cones[i], x, masked, wild ? wild->layers[i] : WildTypeLayer())
+              .all;
+    return x;
+  }
+
+  // The wild type is what a batch without samples has.
+  WildType layers_of_wild_type(const ModelInput& input) {
+    WildType result = {preprocess(), {}};
+    const ModelInput masked = graph_.with_masks(wild_type(input));
+    ModelInput nobody = masked;
+    nobody.ptr = masked.ptr.narrow(0, 0, 1);
+    const auto cones = graph_.cones(nobody, layers_.size());
+    auto x = result.shared;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const ConeStates states = cone_layer(*layers_[i], cones[i], x, masked);
+      x = states.all;  // [N, 1, H]
+      result.layers.push_back({states.y, x.transpose(0, 1).contiguous()});
+    }
+    return result;
+  }
+
+  const WildType& kept_wild_type(const ModelInput& input) {
+    if (!wild_type_) wild_type_ = layers_of_wild_type(input);
+    return *wild_type_;
   }
 
   // [B + 1, H]. All in one call, so that the sums of a sample and of the wild type run in the same
@@ -290,6 +373,8 @@ class HeteroGin : public Model {
   std::shared_ptr<GlobalHead> global_;
   std::shared_ptr<LocalHead> local_;
   std::shared_ptr<Dense> gate_hidden_, gate_;
+  bool keeps_wild_type_ = false;
+  std::optional<WildType> wild_type_;
 };
 
 const bool known = add_model<HeteroGin>("hetero_gin", kDefaults);

@@ -109,7 +109,8 @@ HWY_INLINE void ReduceRow(const Acc* HWY_RESTRICT block, const Index* HWY_RESTRI
 
 // What happens to a row once its neighbours are reduced.
 template <class Real, class Acc>
-HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, Acc* HWY_RESTRICT result) {
+HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, int64_t place,
+                          Acc* HWY_RESTRICT result) {
   const Columns& s = args.columns;
   if (args.scale != nullptr) {
     for (int64_t b = s.first_sample(); b <= s.last_sample(); ++b) {
@@ -127,7 +128,7 @@ HWY_INLINE void FinishRow(const Walk<Real>& args, int64_t row, Acc* HWY_RESTRICT
     for (int64_t c = 0; c < s.block_columns; ++c)
       partial[c] = args.add ? partial[c] + result[c] : result[c];
   } else {
-    WriteRow(s, result, args.out + row * s.pitch() + s.first);
+    WriteRow(s, result, args.out + place * args.out_pitch + args.out_first);
   }
 }
 
@@ -137,10 +138,11 @@ HWY_ATTR HWY_NOINLINE void WalkRows(const Walk<Real>& args, int64_t begin, int64
   constexpr int kVectors = kLines * int(kLineColumns<Acc>) / int(hn::MaxLanes(Tag<Acc>()));
   const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
   HWY_ALIGN Acc result[2 * kLineColumns<Acc>];
-  for (int64_t row = begin; row < end; ++row) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = args.list.row_of(i);
     ReduceRow<kStep, kVectors>(args.block, neighbour, args.csr.edge, args.values, args.mask,
                                args.zero_row, args.csr.ptr[row], args.csr.ptr[row + 1], result);
-    FinishRow(args, row, result);
+    FinishRow(args, row, args.list.place_of(i), result);
   }
 }
 
@@ -163,6 +165,44 @@ HWY_ATTR void Walk_(const Walk<Real>& args, int64_t begin, int64_t end) {
                                   : WalkStep<Step::mask>(args, begin, end);
   return args.values != nullptr ? WalkStep<Step::values>(args, begin, end)
                                 : WalkStep<Step::sum>(args, begin, end);
+}
+
+template <bool kMasked, int kLines, class Index, class Real>
+HWY_ATTR void ScatterRows(const Scatter<Real>& args, int64_t begin, int64_t end) {
+  using Acc = Parameter<Real>;
+  const Tag<Acc> d;
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  constexpr size_t kColumns = kLines * kLineColumns<Acc>;
+  const auto* neighbour = static_cast<const Index*>(args.csr.neighbour);
+  HWY_ALIGN Acc grad[kColumns] = {};
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = args.list.row_of(i);
+    const Real* from = args.grad + args.list.place_of(i) * args.grad_pitch + args.grad_first;
+    for (int64_t c = 0; c < args.columns.count; ++c) grad[c] = widen<Acc>(from[c]);
+    const auto add = [&](size_t node, Acc factor) HWY_ATTR {
+      Acc* to = args.partial + node * kColumns;
+      for (size_t c = 0; c < kColumns; c += kLanes)
+        hn::Store(hn::MulAdd(hn::Set(d, factor), hn::Load(d, grad + c), hn::Load(d, to + c)), d,
+                  to + c);
+    };
+    for (uint32_t k = args.csr.ptr[row]; k < args.csr.ptr[row + 1]; ++k)
+      if (!kMasked || args.mask[args.csr.edge[k]] != 0) add(neighbour[k], Acc(1));
+    add(size_t(row), args.self_factor);
+  }
+}
+
+template <class Real>
+HWY_ATTR void Scatter_(const Scatter<Real>& args, int64_t begin, int64_t end) {
+  const bool two_lines = args.columns.block_columns == 2 * kLineColumns<Parameter<Real>>;
+  const auto with_index = [&]<class Index>(Index) HWY_ATTR {
+    if (args.mask != nullptr)
+      two_lines ? ScatterRows<true, 2, Index>(args, begin, end)
+                : ScatterRows<true, 1, Index>(args, begin, end);
+    else
+      two_lines ? ScatterRows<false, 2, Index>(args, begin, end)
+                : ScatterRows<false, 1, Index>(args, begin, end);
+  };
+  args.index_bytes == 2 ? with_index(uint16_t()) : with_index(uint32_t());
 }
 
 template <class Real>
@@ -299,6 +339,9 @@ HWY_ATTR double Dot_(const Real* a, const Real* b, int64_t count) {
   HWY_ATTR void Walk##Name(const Walk<Real>& args, int64_t begin, int64_t end) {              \
     Walk_(args, begin, end);                                                                  \
   }                                                                                           \
+  HWY_ATTR void Scatter##Name(const Scatter<Real>& args, int64_t begin, int64_t end) {        \
+    Scatter_(args, begin, end);                                                               \
+  }                                                                                           \
   HWY_ATTR void Unpack##Name(const Columns& columns, const Parameter<Real>* block, Real* out, \
                              int64_t begin, int64_t end) {                                    \
     Unpack_(columns, block, out, begin, end);                                                 \
@@ -343,6 +386,7 @@ namespace lacuna {
 #define LACUNA_DISPATCH(Name, Real)                                                           \
   HWY_EXPORT(Pack##Name);                                                                     \
   HWY_EXPORT(Walk##Name);                                                                     \
+  HWY_EXPORT(Scatter##Name);                                                                  \
   HWY_EXPORT(Unpack##Name);                                                                   \
   HWY_EXPORT(ScatterMax##Name);                                                               \
   HWY_EXPORT(RepeatRow##Name);                                                                \
@@ -354,6 +398,10 @@ namespace lacuna {
   template <>                                                                                 \
   void walk(const Walk<Real>& args, int64_t begin, int64_t end) {                             \
     HWY_DYNAMIC_DISPATCH(Walk##Name)(args, begin, end);                                       \
+  }                                                                                           \
+  template <>                                                                                 \
+  void scatter(const Scatter<Real>& args, int64_t begin, int64_t end) {                       \
+    HWY_DYNAMIC_DISPATCH(Scatter##Name)(args, begin, end);                                    \
   }                                                                                           \
   template <>                                                                                 \
   void unpack(const Columns& columns, const Parameter<Real>* block, Real* out, int64_t begin, \

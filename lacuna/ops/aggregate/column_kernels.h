@@ -35,6 +35,15 @@ struct Columns {
   }
 };
 
+// Some of the rows, and where each one's result stands; null: all rows, each in its own place.
+struct RowList {
+  const int32_t* row = nullptr;
+  const int32_t* place = nullptr;
+
+  int64_t row_of(int64_t i) const { return row ? row[i] : i; }
+  int64_t place_of(int64_t i) const { return place ? place[i] : i; }
+};
+
 // block[r, c] = source[r, first + c] * scale[r, sample of c]; a scale of 0 gives 0 whatever the
 // source holds.
 template <class Real>
@@ -67,10 +76,31 @@ struct Walk {
   Acc self_factor = 0;
   Acc* partial = nullptr;  // [rows, C]: where results go (or are added) when types are summed
   bool add = false;
-  Real* out = nullptr;  // [rows, B * H] otherwise
+  Real* out = nullptr;  // otherwise: row r, or place[r] of a list, at r * out_pitch + out_first
+  int64_t out_pitch = 0, out_first = 0;
+  RowList list = {};
 };
+// begin and end: of the list where there is one.
 template <class Real>
 void walk(const Walk<Real>& args, int64_t begin, int64_t end);
+
+// The transpose of walk() for sums: adds the gradient of every row to its neighbours and, times
+// self_factor, to the row itself. Rows scatter: one thread a block.
+template <class Real>
+struct Scatter {
+  using Acc = Parameter<Real>;
+  Columns columns;
+  CsrView csr;
+  uint32_t index_bytes;
+  const uint8_t* mask = nullptr;  // [E] by edge, 0 = off, or null = all on
+  Acc self_factor = 0;
+  const Real* grad;  // row r, or place[r] of a list, at r * grad_pitch + grad_first
+  int64_t grad_pitch, grad_first;
+  RowList list = {};
+  Acc* partial;  // [sources, C], added to
+};
+template <class Real>
+void scatter(const Scatter<Real>& args, int64_t begin, int64_t end);
 
 // out[r, first + c] = block[r, c].
 template <class Real>

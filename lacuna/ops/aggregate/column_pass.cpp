@@ -131,6 +131,8 @@ class ColumnWorker {
     args.partial = pass_.sum_types ? partial_.get() : nullptr;
     args.add = &type != &pass_.types.front();
     args.out = out_of(type);
+    args.out_pitch = columns_.pitch();
+    args.out_first = columns_.first;
     for_rows(pass_.rows, [&](int64_t begin, int64_t end) { walk(args, begin, end); });
   }
 

@@ -312,7 +312,7 @@ __global__ void sum_eps_kernel(const double* partial, Param* grad_eps) {
 // Block = a node; its wild type's sum is kept for the samples that differ in no type.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kThreads)
-    cone_sum_kernel(Cone cone, int width, float share, const Real* y, Real* out) {
+    cone_sum_kernel(Cone cone, int width, double share, const Real* y, Real* out) {
   const int n = int(blockIdx.x);
   for (int first = 0; first < width; first += 32 * VEC) {
     Group<Real, VEC> me(min(width - first, 32 * VEC));
@@ -345,7 +345,7 @@ __global__ void __launch_bounds__(kThreads)
 // Block = a node; a group takes a type after another.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kThreads)
-    cone_sum_backward_kernel(Cone cone, int width, float share, const Real* grad_out,
+    cone_sum_backward_kernel(Cone cone, int width, double share, const Real* grad_out,
                              Real* grad_y) {
   const int n = int(blockIdx.x);
   for (int first = 0; first < width; first += 32 * VEC) {
@@ -481,7 +481,7 @@ void cone_aggregate_backward_cuda(const CudaGraph& graph, const ConeShape& shape
 }
 
 template <class Real>
-void cone_sum_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width, float share,
+void cone_sum_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width, double share,
                    const Real* y, Real* out, const CudaLaunch& launch) {
   with_vector<Real>(width, {y, out}, [&](auto vec) {
     cone_sum_kernel<Real, vec.value><<<uint32_t(shape.nodes), kThreads, 0, stream_of(launch)>>>(
@@ -492,7 +492,7 @@ void cone_sum_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width
 
 template <class Real>
 void cone_sum_backward_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width,
-                            float share, const Real* grad_out, Real* grad_y,
+                            double share, const Real* grad_out, Real* grad_y,
                             const CudaLaunch& launch) {
   const auto stream = stream_of(launch);
   const Cone cone(shape, lists);
@@ -506,16 +506,16 @@ void cone_sum_backward_cuda(const ConeShape& shape, const ConeLists& lists, int6
   check_launch("cone_sum backward");
 }
 
-#define LACUNA_INSTANTIATE(Real)                                                                 \
-  template void cone_aggregate_cuda<Real>(const CudaGraph&, const ConeShape&, const ConeLists&,  \
-                                          int64_t, const Real*, const Parameter<Real>*, Real*,   \
-                                          const CudaLaunch&);                                    \
-  template void cone_aggregate_backward_cuda<Real>(                                              \
-      const CudaGraph&, const ConeShape&, const ConeLists&, int64_t, const Real*,                \
-      const Parameter<Real>*, const Real*, Real*, Parameter<Real>*, const CudaLaunch&);          \
-  template void cone_sum_cuda<Real>(const ConeShape&, const ConeLists&, int64_t, float,          \
-                                    const Real*, Real*, const CudaLaunch&);                      \
-  template void cone_sum_backward_cuda<Real>(const ConeShape&, const ConeLists&, int64_t, float, \
+#define LACUNA_INSTANTIATE(Real)                                                                  \
+  template void cone_aggregate_cuda<Real>(const CudaGraph&, const ConeShape&, const ConeLists&,   \
+                                          int64_t, const Real*, const Parameter<Real>*, Real*,    \
+                                          const CudaLaunch&);                                     \
+  template void cone_aggregate_backward_cuda<Real>(                                               \
+      const CudaGraph&, const ConeShape&, const ConeLists&, int64_t, const Real*,                 \
+      const Parameter<Real>*, const Real*, Real*, Parameter<Real>*, const CudaLaunch&);           \
+  template void cone_sum_cuda<Real>(const ConeShape&, const ConeLists&, int64_t, double,          \
+                                    const Real*, Real*, const CudaLaunch&);                       \
+  template void cone_sum_backward_cuda<Real>(const ConeShape&, const ConeLists&, int64_t, double, \
                                              const Real*, Real*, const CudaLaunch&);
 LACUNA_INSTANTIATE(float)
 LACUNA_INSTANTIATE(BFloat16)

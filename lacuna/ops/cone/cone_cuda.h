@@ -22,11 +22,11 @@ void cone_aggregate_backward_cuda(const CudaGraph& graph, const ConeShape& shape
                                   const Parameter<Real>* eps, const Real* grad_u, Real* grad_x,
                                   Parameter<Real>* grad_eps, const CudaLaunch& launch);
 template <class Real>
-void cone_sum_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width, float share,
+void cone_sum_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width, double share,
                    const Real* y, Real* out, const CudaLaunch& launch);
 template <class Real>
 void cone_sum_backward_cuda(const ConeShape& shape, const ConeLists& lists, int64_t width,
-                            float share, const Real* grad_out, Real* grad_y,
+                            double share, const Real* grad_out, Real* grad_y,
                             const CudaLaunch& launch);
 
 }  // namespace lacuna

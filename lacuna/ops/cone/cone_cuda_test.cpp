@@ -35,11 +35,12 @@ Results<Real> on_cpu(const ConeSetting<Real>& s) {
   r.grad_y.resize(s.y.size());
   const ConeLists lists = {r.place.data(), r.row.data(), r.used.data()};
   const GraphPlan plan = s.graph.plan();
-  cone_lists(plan, s.removed.view(), s.shape, lists, 1);
-  cone_aggregate(plan, s.shape, lists, s.width, s.x.data(), s.eps.data(), r.u.data(), 1);
-  cone_aggregate_backward(plan, s.shape, lists, s.width, s.x.data(), s.eps.data(), s.grad_u.data(),
-                          r.grad_x.data(), r.grad_eps.data(), 1);
-  cone_sum(s.shape, lists, s.width, s.share, s.y.data(), r.out.data(), 1);
+  cone_lists(mark_cone(plan, s.removed.view(), 1), s.shape, lists, 1);
+  const ConeCall<Real> call = s.call(lists);
+  cone_aggregate(plan, call, r.u.data());
+  cone_aggregate_backward(plan, call, s.grad_u.data(), r.grad_x.data(), r.grad_eps.data());
+  const Real* nowhere = nullptr;  // the wild type's rows stand in front
+  cone_sum(s.shape, lists, s.width, s.share, s.y.data(), nowhere, r.out.data(), 1);
   cone_sum_backward(s.shape, lists, s.width, s.share, s.grad_out.data(), r.grad_y.data(), 1);
   return r;
 }

@@ -15,6 +15,7 @@ struct ConeCase {
   GraphShape graph = {.nodes = 80, .edges = {700, 0, 90}, .self_loops = true, .hub = 60};
   int64_t batch = 5, width = 8;
   uint32_t removed = 4;
+  int layer = 1;
 };
 
 template <class Real>
@@ -23,7 +24,9 @@ struct ConeSetting {
   RandomRemoved removed;
   ConeShape shape;
   int64_t width;
-  float share = 0.5f;
+  double share = 1.0 / 3;
+  ConeMarks marks;
+  bool shared;  // x: in the first layer
   std::vector<Real> x, y, grad_u, grad_out;
   std::vector<Parameter<Real>> eps;
 
@@ -31,26 +34,53 @@ struct ConeSetting {
       : graph(random_graph(seed, c.graph)),
         removed(random_removed(seed, c.graph.nodes, c.batch, c.removed)),
         shape{int64_t(c.graph.nodes), int64_t(graph.types.size()), c.batch, 0},
-        width(c.width) {
-    shape.capacity = cone_capacity(graph.plan(), removed.view()) + 3;
-    x = random_numbers<Real>(seed, 1, shape.nodes * width);
+        width(c.width),
+        marks(mark_cone(graph.plan(), removed.view(), 1)),
+        shared(c.layer == 1) {
+    for (int layer = 1; layer < c.layer; ++layer) marks = mark_next(graph.plan(), marks, 1);
+    shape.capacity = std::ranges::max(marks.counts()) + 3;
+    x = random_numbers<Real>(seed, 1, shape.nodes * (shared ? 1 : shape.batch + 1) * width);
     y = random_numbers<Real>(seed, 2, shape.types * shape.rows() * width);
     grad_u = random_numbers<Real>(seed, 3, shape.types * shape.rows() * width);
     grad_out = random_numbers<Real>(seed, 4, shape.nodes * (shape.batch + 1) * width);
     eps = random_numbers<Parameter<Real>>(seed, 5, shape.types);
   }
 
+  ConeCall<Real> call(const ConeLists& lists) const {
+    return {.shape = shape,
+            .lists = lists,
+            .removed = removed.view(),
+            .shared = shared,
+            .width = width,
+            .x = x.data(),
+            .eps = eps.data(),
+            .threads = 1};
+  }
   bool is_removed(int64_t b, int64_t n) const {
     for (int32_t i = removed.ptr[size_t(b)]; i < removed.ptr[size_t(b) + 1]; ++i)
       if (removed.index[size_t(i)] == n) return true;
     return false;
   }
-  // Whether the sums of gene n in sample b miss a neighbour.
-  bool differs(int64_t t, int64_t n, int64_t b) const {
+  // Whether the sums of gene n in sample b miss a neighbour, or read another value of one.
+  bool differs(int layer, int64_t t, int64_t n, int64_t b) const {
+    if (is_removed(b, n)) return false;
+    if (layer > 1 && any_differs(layer - 1, n, b)) return true;
     const EdgeList type = graph.lists()[size_t(t)];
-    for (size_t e = 0; e < type.sources.size(); ++e)
-      if (type.targets[e] == n && is_removed(b, type.sources[e])) return true;
+    for (size_t e = 0; e < type.sources.size(); ++e) {
+      if (type.targets[e] != n) continue;
+      if (is_removed(b, type.sources[e])) return true;
+      if (layer > 1 && any_differs(layer - 1, type.sources[e], b)) return true;
+    }
     return false;
+  }
+  bool any_differs(int layer, int64_t n, int64_t b) const {
+    for (int64_t t = 0; t < shape.types; ++t)
+      if (differs(layer, t, n, b)) return true;
+    return false;
+  }
+  // x[n, b], [H]; b = B: the wild type's
+  int64_t x_at(int64_t n, int64_t b) const {
+    return (shared ? n : n * (shape.batch + 1) + b) * width;
   }
   // The row of [N + C] that sample b (B: the wild type) reads for gene n; -1: removed.
   int64_t row_of(const std::vector<int32_t>& place, int64_t t, int64_t n, int64_t b) const {

@@ -36,8 +36,8 @@ class Model : public torch::nn::Module {
   // not read may change behind a checkpoint.
   virtual bool reads_features() const { return true; }
   virtual bool reads_metabolism() const { return true; }
-  // From here to keep_wild_type(false) parameters stay as they are and dropout is off: what forward()
-  // computes of the wild type without gradients may be kept from one call to the next.
+  // From here to keep_wild_type(false) parameters stay as they are and dropout is off: what
+  // forward() computes of the wild type without gradients may be kept from one call to the next.
   virtual void keep_wild_type(bool) {}
   // How many samples at a time are predicted best where there is no backward pass; 0: any number.
   virtual int64_t samples_at_a_time() const { return 0; }

@@ -10,15 +10,12 @@ using namespace cuda;
 
 constexpr int kThreads = 256, kBlocksEach = 8;  // a multiprocessor
 
+// (pixel - 127) / 255 without a division: the product with 1 / 255, and what is left of it. The
+// tests compare all 256 values with the quotient, to the bit.
 __device__ __forceinline__ float normalised(uint32_t pixel) {
-  return __fdiv_rn(float(pixel) - 127.0f, 255.0f);
-}
-
-// Where a frame of a window starts in the movie; -1: nowhere.
-__device__ __forceinline__ int64_t frame_start(const WindowsShape& s, const int64_t* newest,
-                                               int64_t frame) {
-  const int64_t row = newest[frame / s.lags] - frame % s.lags * s.step;
-  return row < 0 || row >= s.rows ? -1 : row * s.pixels;
+  constexpr float kShare = 1.0f / 255.0f;
+  const float x = float(pixel) - 127.0f, near = x * kShare;
+  return __fmaf_rn(__fmaf_rn(-255.0f, near, x), kShare, near);
 }
 
 // EACH bytes from any address, as aligned words of four.
@@ -42,28 +39,37 @@ __device__ __forceinline__ void load_bytes(const uint8_t* from, const uint8_t* e
   }
 }
 
-// A thread makes 16 bytes of output at a time. Frames follow each other in the output whatever
-// their size, so a thread's piece may begin in one frame and end in the next.
+// A warp makes a frame, 16 aligned bytes of output a lane at a time: frames follow each other in
+// the output whatever their size, so a few pixels in front and behind stand alone.
 template <class Real>
 __global__ void __launch_bounds__(kThreads)
     windows_kernel(WindowsShape s, const uint8_t* __restrict__ movie,
                    const int64_t* __restrict__ newest, Real* __restrict__ out) {
-  constexpr int kEach = kWide<Real>;
-  const int64_t count = s.batch * s.lags * s.pixels, step = int64_t(gridDim.x) * kThreads * kEach;
-  for (int64_t i = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kEach; i < count; i += step) {
-    const int64_t frame = i / s.pixels, at = i % s.pixels, start = frame_start(s, newest, frame);
-    if (at + kEach <= s.pixels && start >= 0) {
+  constexpr int kEach = kWide<Real>, kWarps = kThreads / 32;
+  const int lane = int(threadIdx.x) % 32;
+  const uint8_t* end = movie + s.rows * s.pixels;
+  for (int64_t frame = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32; frame < s.batch * s.lags;
+       frame += int64_t(gridDim.x) * kWarps) {
+    const int64_t row = newest[frame / s.lags] - frame % s.lags * s.step;
+    const bool is_there = row >= 0 && row < s.rows;
+    const uint8_t* from = movie + (is_there ? row : 0) * s.pixels;
+    Real* to = out + frame * s.pixels;
+    const auto alone = [&](int64_t i) {
+      to[i] = round_to<Real>(is_there ? normalised(from[i]) : NAN);
+    };
+    const int64_t head = min((kEach - frame * s.pixels % kEach) % kEach, s.pixels);
+    const int64_t tail = head + (s.pixels - head) / kEach * kEach;
+    if (lane < head) alone(lane);
+    if (lane < s.pixels - tail) alone(tail + lane);
+#pragma unroll 4
+    for (int64_t i = head + lane * kEach; i < tail; i += 32 * kEach) {
       uint32_t pixel[kEach];
-      load_bytes(movie + start + at, movie + s.rows * s.pixels, pixel);
+      load_bytes(from + i, end, pixel);
       Pack<Real, kEach> pack;
 #pragma unroll
-      for (int k = 0; k < kEach; ++k) pack.value[k] = round_to<Real>(normalised(pixel[k]));
-      pack.store(out + i);
-      continue;
-    }
-    for (int64_t k = i; k < min(i + kEach, count); ++k) {
-      const int64_t begin = frame_start(s, newest, k / s.pixels);
-      out[k] = round_to<Real>(begin < 0 ? NAN : normalised(movie[begin + k % s.pixels]));
+      for (int k = 0; k < kEach; ++k)
+        pack.value[k] = round_to<Real>(is_there ? normalised(pixel[k]) : NAN);
+      pack.store(to + i);
     }
   }
 }
@@ -80,7 +86,7 @@ void gather_windows_cuda(const WindowsShape& shape, const uint8_t* movie, const 
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
         "the number of multiprocessors");
-  const int64_t blocks = divide_up(count, int64_t(kThreads) * kWide<Real>);
+  const int64_t blocks = divide_up(shape.batch * shape.lags, int64_t(kThreads / 32));
   windows_kernel<Real><<<uint32_t(std::min<int64_t>(blocks, processors * kBlocksEach)), kThreads, 0,
                          static_cast<cudaStream_t>(stream)>>>(shape, movie, newest, out);
   check_launch("gather_windows");

@@ -76,7 +76,8 @@ int main(int argc, char** argv) {
   };
   const int64_t batch = given(1, 256), lags = given(2, 33), side = given(3, 51);
   const int64_t pixels = side * side, rows = 4'000'000'000 / pixels;
-  const WindowsShape shape = {.rows = rows, .pixels = pixels, .batch = batch, .lags = lags, .step = 1};
+  const WindowsShape shape = {
+      .rows = rows, .pixels = pixels, .batch = batch, .lags = lags, .step = 1};
   auto* movie = make_room<uint8_t>(size_t(rows * pixels + 16));
   check(cudaMemset(movie, 100, size_t(rows * pixels)), "cudaMemset");
   Random random(1, 1);

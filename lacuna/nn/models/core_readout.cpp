@@ -10,6 +10,7 @@
 #include "lacuna/core/text/settings.h"
 #include "lacuna/run/model_settings.h"
 #include "lacuna/torch/stop_point.h"
+#include "lacuna/torch/windows.h"
 
 namespace lacuna {
 namespace core_readout {
@@ -49,10 +50,15 @@ const bool known = [] {
 
 using namespace core_readout;
 
-// On a GPU torch multiplies by 1 / 255 where it divides by a number, and that is another result for
-// half of all grey levels; by a tensor it divides.
+// To the bit what the loader's threads make of bytes. Torch on a GPU multiplies by 1 / 255 where it
+// divides by a number, which is another result for half of all grey levels; by a tensor it divides.
 at::Tensor pixels_to_numbers(const at::Tensor& stimulus, at::ScalarType dtype) {
   if (stimulus.scalar_type() != at::kByte) return stimulus.to(dtype);
+  if (stimulus.is_cuda() && dtype != at::kDouble) {  // one pass: every frame a window of its own
+    const at::Tensor frames = stimulus.flatten(0, 1);
+    const auto each = at::arange(frames.size(0), stimulus.options().dtype(at::kLong));
+    return gather_windows(frames, each, /*lags=*/1, /*step=*/1, dtype).view(stimulus.sizes());
+  }
   const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto levels = at::full({}, kLevels, stimulus.options().dtype(wide));
   return ((stimulus.to(wide) - kGrey) / levels).to(dtype);

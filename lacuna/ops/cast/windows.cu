@@ -61,7 +61,8 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t tail = head + (s.pixels - head) / kEach * kEach;
     if (lane < head) alone(lane);
     if (lane < s.pixels - tail) alone(tail + lane);
-#pragma unroll 4
+// Unrolled it is slower: 0.028, 0.043 and 0.044 ms at 1, 2 and 4 (H200, bf16, batch 256).
+#pragma unroll 1
     for (int64_t i = head + lane * kEach; i < tail; i += 32 * kEach) {
       uint32_t four[kEach / 4];
       load_bytes(from + i, last, four);

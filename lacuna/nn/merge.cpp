@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/torch/fused_attention.h"
 #include "lacuna/torch/fused_pairwise.h"
 #include "lacuna/torch/recompute.h"
 
@@ -44,6 +45,9 @@ class AttentionMerge : public Merge {
   }
 
   at::Tensor forward(const at::Tensor& y) override {
+    if (can_fuse_attention(y))
+      return fused_attention(y, {position_, query_->weight, query_->bias, key_->weight, key_->bias,
+                                 value_->weight, value_->bias, out_->weight, out_->bias});
     if (y.is_cuda()) return attend_to_all(y);
     return recompute_rows([this](const at::Tensor& part) { return attend_to_all(part); }, y,
                           kRowsOnCpu);

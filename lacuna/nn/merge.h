@@ -10,7 +10,8 @@
 // nor the options of the pairs (the scorer and the weighted sum are moved in front of the second
 // Linear); both are the same sums in another order. Its [pairs, rows, 32] tensors are still large,
 // so rows are taken in blocks, which are computed again in the backward pass; on the CPU those of
-// attention too. Where there is a kernel for all of it (torch/fused_pairwise.h), that one does it.
+// attention too. Where there is a kernel for all of it (torch/fused_pairwise.h,
+// torch/fused_attention.h), that one does it.
 #pragma once
 
 #include <torch/nn/module.h>

@@ -45,6 +45,8 @@ void run_long(const nb::object& progress, const std::function<void(Progress&)>& 
 
 void bind_checkpoint(nb::module_& module);
 void bind_errors(nb::module_& module);
+void bind_recording(nb::module_& module);
+void bind_recording_loader(nb::module_& module);
 void bind_screen(nb::module_& module);
 void bind_screen_loader(nb::module_& module);
 

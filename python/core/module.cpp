@@ -44,6 +44,8 @@ NB_MODULE(_core, module) {
   module.doc() = "The library's own objects; use them through the package lacuna.";
   lacuna::python::bind_errors(module);
   lacuna::python::bind_checkpoint(module);
+  lacuna::python::bind_recording(module);
+  lacuna::python::bind_recording_loader(module);
   lacuna::python::bind_screen(module);
   lacuna::python::bind_screen_loader(module);
 }

@@ -1,99 +1,42 @@
 // ScreenLoader: batches of a screen, made ahead of time by C++ threads.
-#include <unistd.h>
-
-#include <memory>
-
-#include "core.h"
-#include "lacuna/core/error.h"
 #include "lacuna/graph/removal.h"
 #include "lacuna/ladder/rung_source.h"
-#include "lacuna/load/loader.h"
+#include "loader_front.h"
 
 namespace lacuna::python {
 namespace {
 
 using ScreenBatches = Loader<RungSource>;
-using KeptBatch = BatchRef<RungBatch>;
+using ScreenArrays = BatchArrays<RungBatch>;
 
-// Arrays over a batch's own buffers, which live until the last of the arrays is gone.
-class BatchArrays {
- public:
-  explicit BatchArrays(KeptBatch batch)
-      : kept_(new KeptBatch(std::move(batch))),
-        owner_(kept_, [](void* p) noexcept { delete static_cast<KeptBatch*>(p); }) {}
-
-  const RungBatch& batch() const { return **kept_; }
-  template <class T>
-  nb::object view(const T* data, std::initializer_list<size_t> shape) const {
-    return view(data, shape, nb::dtype<T>());
-  }
-  nb::object view(const void* data, std::initializer_list<size_t> shape,
-                  nb::dlpack::dtype dtype) const {
-    return nb::cast(nb::ndarray<nb::numpy>(const_cast<void*>(data), shape.size(), shape.begin(),
-                                           owner_, nullptr, dtype));
-  }
-
- private:
-  KeptBatch* kept_;
-  nb::capsule owner_;
-};
-
-class ScreenLoader {
+class ScreenLoader : public LoaderFront<ScreenBatches> {
  public:
   ScreenLoader(const Screen& screen, std::optional<std::vector<uint32_t>> selection,
                std::vector<std::string> columns, const std::string& rung, const fs::path& store,
                const OrderSettings& order, int threads, std::optional<uint64_t> prefetch,
                const nb::object& progress)
-      : screen_(screen), columns_(columns), process_(::getpid()) {
+      : screen_(screen), columns_(columns) {
     const RungOptions options = {rung_from_name(rung, kScreenRungs), store};
     run_long(progress, [&](Progress& p) {
       masks_ = RungMasks(screen_, screen_.graph(), options, p);
       const RungSource source(screen_, masks_, order.global_batch,
                               {std::move(selection), std::move(columns)});
-      loader_ = std::make_unique<ScreenBatches>(
-          source, LoaderSettings{order, threads, prefetch.value_or(masks_.prefetch(threads))});
+      start(std::make_unique<ScreenBatches>(
+          source, LoaderSettings{order, threads, prefetch.value_or(masks_.prefetch(threads))}));
     });
   }
-  ~ScreenLoader() {
-    // The threads of a loader do not follow into a forked process: there is nothing to join.
-    if (!is_own_process()) (void)loader_.release();
-  }
-  ScreenLoader(const ScreenLoader&) = delete;
-  ScreenLoader& operator=(const ScreenLoader&) = delete;
 
   nb::object next() {
-    KeptBatch batch;
-    {
-      ScreenBatches& loader = own_loader();
-      const nb::gil_scoped_release release;
-      batch = loader.next();
-    }
+    BatchRef<RungBatch> batch = take();
     if (!batch) return nb::none();
-    return arrays(BatchArrays(std::move(batch)));
+    return arrays(ScreenArrays(std::move(batch)));
   }
-  uint64_t batches() const { return loader_->order().batches(); }
-  nb::object state() const { return to_python(to_json(loader_->state())); }
-  void seek(const nb::object& state) {
-    const LoaderState to = loader_state_from_json(from_python(state));
-    ScreenBatches& loader = own_loader();
-    const nb::gil_scoped_release release;
-    loader.seek(to);
-  }
-  uint64_t samples() const { return loader_->source().size(); }
+  uint64_t samples() const { return loader().source().size(); }
 
  private:
-  bool is_own_process() const { return ::getpid() == process_; }
-  ScreenBatches& own_loader() {
-    if (!is_own_process())
-      throw Error(
-          "a Loader does not work in a forked process, because its threads stayed behind; "
-          "make it there, or start processes with spawn");
-    return *loader_;
-  }
-
   // sample [B] i64, removed [ptr[B]] i32, ptr [B + 1] i32, label [B, L] f32, each column [B],
   // masks [B, stride] u8 where the rung loads them
-  nb::dict arrays(const BatchArrays& arrays) const {
+  nb::dict arrays(const ScreenArrays& arrays) const {
     const ScreenBatch& batch = arrays.batch().samples();
     const size_t size = batch.size();
     nb::dict all;
@@ -110,7 +53,7 @@ class ScreenLoader {
     return all;
   }
 
-  nb::object masks(const BatchArrays& arrays) const {
+  nb::object masks(const ScreenArrays& arrays) const {
     const RungBatch& batch = arrays.batch();
     const size_t size = batch.size(), stride = masks_.layout().stride();
     if (batch.block()) return arrays.view(batch.block(), {size, stride});
@@ -125,9 +68,7 @@ class ScreenLoader {
 
   Screen screen_;
   std::vector<std::string> columns_;
-  pid_t process_;
   RungMasks masks_;
-  std::unique_ptr<ScreenBatches> loader_;
 };
 
 // Where the masks of a screen's node and edge types lie in a record: [(name, elements, offset)].

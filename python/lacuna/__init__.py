@@ -7,7 +7,8 @@
     x = torch.randn(6, 3, 64)                                # [nodes, samples, width]
     out = lacuna.aggregate(graph, x, removed, ptr)           # [types, nodes, samples, width]
 
-Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen` and :class:`Loader`;
+Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen`, :class:`Recording`
+and :class:`Loader`;
 models: :mod:`lacuna.nn`.
 """
 
@@ -35,13 +36,18 @@ _LAZY = {
     "Error": "_core",
     "Evaluation": "evaluation",
     "Loader": "loader",
+    "Recording": "recording",
+    "RecordingLoader": "recording_loader",
     "Run": "run",
     "Screen": "screen",
+    "ScreenLoader": "loader",
     "Split": "screen",
     "UsageError": "_core",
     "collate": "dataset",
     "evaluate": "evaluation",
+    "import_recording": "recording",
     "import_screen": "screen",
+    "write_recording": "_write_recording",
     "write_screen": "_write",
 }
 

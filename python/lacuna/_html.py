@@ -1,4 +1,4 @@
-"""What a notebook shows of a screen: the tables of `lacuna info`."""
+"""What a notebook shows of a screen or a recording: the tables of `lacuna info`."""
 
 from __future__ import annotations
 
@@ -34,6 +34,48 @@ def screen_html(screen) -> str:
         ),
     ]
     return "<div>" + "".join(parts) + "</div>"
+
+
+def recording_html(recording) -> str:
+    summary = recording.summary()
+    sessions = summary["sessions"]
+    columns = ("trials", "longest", "stimuli", "repeated", "outside", "invalid", "nan")
+    parts = [
+        f"<b>{escape(summary['path'])}</b>: {len(sessions):,} sessions, {sum(s['units'] for s in sessions):,} units, "
+        f"{sum(s['frames'] for s in sessions):,} frames, {_bytes(summary['bytes'])}",
+        _table(
+            ["session", "subject", "Hz", "units", "segments", "frames", "minutes", *columns, "bytes"],
+            [
+                [s["name"], s["subject"], s["rate"], s["units"], s["segments"], s["frames"]]
+                + [s["frames"] / s["rate"] / 60, *(s[key] for key in columns), _bytes(s["bytes"])]
+                for s in sessions
+            ],
+        ),
+        _table(
+            ["field", "role", "dtype", "source", "row", "segments", "rows", "bytes", "NaN rows"],
+            [
+                [f["name"], f["role"], f["dtype"], "in place" if f["in_place"] else f.get("recorded_as", "")]
+                + [f["row_shape"], f["segments"], f["rows"], _bytes(f["bytes"]), f["nan_rows"]]
+                for f in summary["fields"]
+            ],
+        ),
+        _table(
+            ["split", "by", "train", "validation", "test", "unused"],
+            [
+                [s["name"], s["how"].get("by", "")]
+                + [s["how"].get("counts", {}).get(key, 0) for key in ("train", "validation", "test", "unused")]
+                for s in summary["splits"]
+            ],
+        ),
+    ]
+    return "<div>" + "".join(parts) + "</div>"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
 
 
 def _table(header: list[str], rows: list[list]) -> str:

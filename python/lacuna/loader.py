@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +13,87 @@ from torch import Tensor
 
 from . import _core
 from ._progress import Progress
+from .recording import Recording
 from .screen import Screen
 
 
 class Loader:
-    """An iterable of batches of a screen, where people expect a ``DataLoader``.
+    """An iterable of batches, where people expect a ``DataLoader``.
+
+    ``lacuna.Loader(data, ...)`` of a :class:`lacuna.Screen` is a :class:`lacuna.ScreenLoader`, of a
+    :class:`lacuna.Recording` a :class:`lacuna.RecordingLoader`, which say what their batches hold and which arguments they
+    take; a path is opened.
+
+    A pass of ``for batch in loader`` is an epoch; every epoch has another order, a pure function of (seed, epoch). A
+    pass that was left early is not resumed: the next ``for`` begins the next epoch. :meth:`state_dict` says where the
+    loader stands, and after :meth:`load_state_dict` the next pass goes on exactly there. With ``world_size`` ranks each
+    loader gives its share of every global batch, and the state is the same on all of them.
+
+    A batch that you keep never changes. One thread at a time may use a loader. It does not work in a forked process
+    (make it there, or start processes with spawn).
+    """
+
+    _core: Any
+    device: torch.device | None = None
+    _continues = False  # a state was loaded: the next pass goes on there
+
+    def __new__(cls, data: Screen | Recording | str | os.PathLike, *_args: Any, **_options: Any) -> Loader:
+        if cls is not Loader:
+            return object.__new__(cls)
+        from .recording_loader import RecordingLoader
+
+        return object.__new__(RecordingLoader if _is_recording(data) else ScreenLoader)
+
+    def __len__(self) -> int:
+        """Batches an epoch, the same on every rank."""
+        return self._core.batches
+
+    @property
+    def sampler(self) -> Loader:
+        """Itself: Lightning calls ``loader.sampler.set_epoch``."""
+        return self
+
+    @property
+    def epoch(self) -> int:
+        """That of the next batch."""
+        return self._core.state()["epoch"]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        state = self._core.state()
+        if state["position"] > 0 and not self._continues:
+            self._core.seek({**state, "epoch": state["epoch"] + 1, "position": 0})
+        self._continues = False
+        while (arrays := self._core.next()) is not None:
+            yield self._tensors(arrays)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is this epoch, from its start; a state that was loaded in this epoch keeps its place."""
+        state = self._core.state()
+        if not (self._continues and state["epoch"] == epoch):
+            self._core.seek({**state, "epoch": epoch, "position": 0})
+            self._continues = False
+
+    def state_dict(self) -> dict:
+        """Where the loader stands: the same on every rank, and exact at any batch."""
+        return self._core.state()
+
+    def load_state_dict(self, state: dict) -> None:
+        """The next pass goes on where ``state`` was saved. Raises lacuna.Error for a state of another order."""
+        self._core.seek(state)
+        self._continues = True
+
+    def _tensors(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _place(self, tensor: Tensor) -> Tensor:
+        """Where the loader's tensors lie."""
+        if self.device is None or self.device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+
+class ScreenLoader(Loader):
+    """Batches of a screen.
 
     Every batch is a dict of tensors:
 
@@ -27,14 +104,6 @@ class Loader:
     - a tensor [B] for each of ``columns``, by its name
     - ``masks`` on the rungs that make them: by node type ("gene") and edge type ("gene.physical.gene"), [B, elements]
       bool, True where a node or an edge is kept
-
-    A pass of ``for batch in loader`` is an epoch; every epoch has another order, a pure function of (seed, epoch). A
-    pass that was left early is not resumed: the next ``for`` begins the next epoch. :meth:`state_dict` says where the
-    loader stands, and after :meth:`load_state_dict` the next pass goes on exactly there. With ``world_size`` ranks each
-    loader gives its share of every global batch, and the state is the same on all of them.
-
-    A batch that you keep never changes. One thread at a time may use a loader. It does not work in a forked process
-    (make it there, or start processes with spawn).
 
     Args:
         data: a :class:`lacuna.Screen`, or its path.
@@ -102,50 +171,9 @@ class Loader:
                 prefetch,
                 progress,
             )
-        self._continues = False  # a state was loaded: the next pass goes on there
 
-    def __len__(self) -> int:
-        """Batches an epoch, the same on every rank."""
-        return self._core.batches
-
-    @property
-    def sampler(self) -> Loader:
-        """Itself: Lightning calls ``loader.sampler.set_epoch``."""
-        return self
-
-    @property
-    def epoch(self) -> int:
-        """That of the next batch."""
-        return self._core.state()["epoch"]
-
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        state = self._core.state()
-        if state["position"] > 0 and not self._continues:
-            self._core.seek({**state, "epoch": state["epoch"] + 1, "position": 0})
-        self._continues = False
-        while (arrays := self._core.next()) is not None:
-            yield self._tensors(arrays)
-
-    def set_epoch(self, epoch: int) -> None:
-        """The next pass is this epoch, from its start; a state that was loaded in this epoch keeps its place."""
-        state = self._core.state()
-        if not (self._continues and state["epoch"] == epoch):
-            self._core.seek({**state, "epoch": epoch, "position": 0})
-            self._continues = False
-
-    def state_dict(self) -> dict:
-        """Where the loader stands: the same on every rank, and exact at any batch."""
-        return self._core.state()
-
-    def load_state_dict(self, state: dict) -> None:
-        """The next pass goes on where ``state`` was saved. Raises lacuna.Error for a state of another order."""
-        self._core.seek(state)
-        self._continues = True
-
-    def _tensors(self, arrays: dict[str, np.ndarray]) -> dict[str, Tensor]:
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if self.device is not None and self.device.type != "cpu":
-            tensors = {name: t.pin_memory().to(self.device, non_blocking=True) for name, t in tensors.items()}
+    def _tensors(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        tensors = {name: self._place(torch.from_numpy(array)) for name, array in arrays.items()}
         if self._table is not None:
             counts = [count for _, count, _ in self._sections]
             tensors["masks"] = torch.ops.lacuna.masks(self._table, counts, tensors["removed"], tensors["ptr"])
@@ -164,6 +192,12 @@ class Loader:
 def _split_masks(records: Tensor, sections) -> dict[str, Tensor]:
     """Views of records [B, bytes], by name."""
     return {name: records[:, begin : begin + count].view(torch.bool) for name, count, begin in sections}
+
+
+def _is_recording(data: object) -> bool:
+    if isinstance(data, (Screen, Recording)):
+        return isinstance(data, Recording)
+    return _core.format_of(Path(data)) == "lacuna.recording"
 
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:

@@ -254,12 +254,19 @@ def import_screen(path: str | os.PathLike, *words: object, **options: object) ->
         words: further words of the command, as they stand.
         options: the command's options without their dashes, ``_`` for ``-``; a list repeats one, True is a flag.
     """
+    call("import", "screen", path, *words, *command_words(options))
+    return Screen.open(path, check=False)
+
+
+def command_words(options: Mapping[str, object]) -> list[object]:
+    """Options of a command as its words: ``_`` for ``-``, a list repeats one, True is a flag, None and False are none."""
+    words: list[object] = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         for item in value if isinstance(value, (list, tuple)) else [value]:
-            words += (option,) if item is True else (option, item)
-    call("import", "screen", path, *words)
-    return Screen.open(path, check=False)
+            if item is not None and item is not False:
+                words += [option] if item is True else [option, item]
+    return words
 
 
 class Column:

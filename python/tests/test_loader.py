@@ -1,12 +1,11 @@
 """Batches from Python, against the arrays of the screen."""
 
-import os
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from loaders import growth_of_memory, said_after_a_fork
 
 import lacuna
 from lacuna.__main__ import program
@@ -141,40 +140,12 @@ def test_what_cannot_work_is_named(screen):
 
 
 def test_after_a_fork_it_says_what_to_do(screen):
-    loader = lacuna.Loader(screen, batch=4)
-    next(iter(loader))
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            next(iter(loader))
-            said = "worked"
-        except lacuna.Error as error:
-            said = str(error)
-        os.write(writer, said.encode())
-        del loader
-        os._exit(0)
-    os.waitpid(child, 0)
-    said = os.read(reader, 1000).decode()
+    said = said_after_a_fork(lacuna.Loader(screen, batch=4))
     assert "forked" in said and "spawn" in said, said
-    next(iter(loader))
 
 
 def test_memory_does_not_grow_over_ten_thousand_batches(screen):
-    loader = lacuna.Loader(screen, batch=4)
-
-    def resident():
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    def take(count):
-        while count > 0:
-            for _ in loader:
-                count -= 1
-
-    take(2000)
-    before = resident()
-    take(10_000)
-    assert resident() - before < 8 << 20
+    assert growth_of_memory(lacuna.Loader(screen, batch=4), 2000, 10_000) < 8 << 20
 
 
 def test_two_loaders_of_a_path(screen):

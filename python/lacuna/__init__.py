@@ -35,6 +35,7 @@ _LAZY = {
     "Dataset": "dataset",
     "Error": "_core",
     "Evaluation": "evaluation",
+    "Influence": "_influence",
     "Loader": "loader",
     "Recording": "recording",
     "RecordingLoader": "recording_loader",
@@ -47,6 +48,7 @@ _LAZY = {
     "evaluate": "evaluation",
     "import_recording": "recording",
     "import_screen": "screen",
+    "influence": "_influence",
     "write_recording": "_write_recording",
     "write_screen": "_write",
 }

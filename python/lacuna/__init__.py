@@ -15,6 +15,7 @@ models: :mod:`lacuna.nn`.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from ._library import has_cuda, load as _load
 
@@ -29,6 +30,21 @@ from .cast import cast  # noqa: E402
 from .errors import check_errors  # noqa: E402
 from .graph import Graph  # noqa: E402
 from .masks import MaskArena, masks, split_masks  # noqa: E402
+
+# Checkers of types look here; when the package runs, _LAZY says where to find them.
+if TYPE_CHECKING:
+    from . import nn as nn
+    from ._core import Error as Error, UsageError as UsageError
+    from ._influence import Influence as Influence, influence as influence
+    from ._write import write_screen as write_screen
+    from ._write_recording import write_recording as write_recording
+    from .dataset import Dataset as Dataset, collate as collate
+    from .evaluation import Evaluation as Evaluation, evaluate as evaluate
+    from .loader import Loader as Loader, ScreenLoader as ScreenLoader
+    from .recording import Recording as Recording, import_recording as import_recording
+    from .recording_loader import RecordingLoader as RecordingLoader
+    from .run import Run as Run
+    from .screen import Screen as Screen, Split as Split, import_screen as import_screen
 
 # Imported when first used: they need lacuna._core, which a build without nanobind does not have.
 _LAZY = {

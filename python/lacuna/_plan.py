@@ -13,11 +13,14 @@ class PlanModule(nn.Module):
     host's plan. Copies and pickles place themselves anew.
     """
 
+    plan: Tensor
+    slabs: Tensor | None
+
     def __init__(self, plan: Tensor, sizes: list[int], slabs: bool):
         super().__init__()
         self._host, self._host_sizes, self._wants_slabs = plan, list(sizes), slabs
         self.sizes = list(sizes)
-        self._placed_at = None
+        self._placed_at: int | None = None
         self.register_buffer("plan", plan, persistent=False)
         self.register_buffer("slabs", None, persistent=False)
 

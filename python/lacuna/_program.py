@@ -17,6 +17,7 @@ def call(*words: object, show: bool = True) -> str:
     """
     command = [str(program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
     done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    assert done.stdout is not None and done.stderr is not None
     said, error = [], ""
     try:
         for line in done.stderr:

@@ -21,7 +21,7 @@ def write_screen(
     removed: str = "removed",
     labels: str | Iterable[str] = "label",
     genes: Iterable[str] | None = None,
-    splits: Mapping[str, object] | None = None,
+    splits: Mapping[str, Iterable] | None = None,
 ) -> None:
     """Writes a new screen. Edge order, direction, repeats and self loops are kept.
 

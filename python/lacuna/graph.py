@@ -26,6 +26,10 @@ class Graph(PlanModule):
         values: [E] f32, the values of all edges, all types one after another, or None.
     """
 
+    values: Tensor | None
+    _mask_ptr: Tensor | None
+    _mask_place: Tensor | None
+
     def __init__(self, num_nodes: int, num_edges: Mapping[str, int], plan: Tensor, values: Tensor | None = None):
         super().__init__(plan, [int(num_nodes), len(num_edges), *num_edges.values()], slabs=True)
         self.num_nodes = int(num_nodes)
@@ -113,6 +117,7 @@ class Graph(PlanModule):
     @property
     def mask_table(self) -> list[Tensor]:
         self.make_mask_table()
+        assert self._mask_ptr is not None and self._mask_place is not None
         return [self._mask_ptr, self._mask_place]
 
     def _arguments(self):

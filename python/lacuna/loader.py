@@ -130,7 +130,7 @@ class ScreenLoader(Loader):
         batch: int = 28,
         split: str | None = None,
         part: str = "train",
-        samples: Sequence[int] | None = None,
+        samples: Sequence[int] | np.ndarray | None = None,
         rung: str = "kernel",
         store: str | os.PathLike | None = None,
         columns: Sequence[str] = (),
@@ -173,7 +173,7 @@ class ScreenLoader(Loader):
             )
 
     def _tensors(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        tensors = {name: self._place(torch.from_numpy(array)) for name, array in arrays.items()}
+        tensors: dict[str, Any] = {name: self._place(torch.from_numpy(array)) for name, array in arrays.items()}
         if self._table is not None:
             counts = [count for _, count, _ in self._sections]
             tensors["masks"] = torch.ops.lacuna.masks(self._table, counts, tensors["removed"], tensors["ptr"])
@@ -194,7 +194,7 @@ def _split_masks(records: Tensor, sections) -> dict[str, Tensor]:
     return {name: records[:, begin : begin + count].view(torch.bool) for name, count, begin in sections}
 
 
-def _is_recording(data: object) -> bool:
+def _is_recording(data: Screen | Recording | str | os.PathLike) -> bool:
     if isinstance(data, (Screen, Recording)):
         return isinstance(data, Recording)
     return _core.format_of(Path(data)) == "lacuna.recording"

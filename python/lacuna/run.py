@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,10 +159,11 @@ class Run:
 
     def _setting(self, section: str, key: str) -> str:
         """A plain value of config.yaml; section "" is the top."""
-        text = self.config
+        lines = self.config.splitlines()
         if section:
-            text = re.search(rf"^{section}:\n((?:  .*\n?)*)", text, re.M)[1]
-        return re.search(rf"^{'  ' if section else ''}{key}: *(.*?)$", text, re.M)[1].strip("\"' ")
+            begin = lines.index(f"{section}:") + 1
+            lines = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("  "), lines[begin:])]
+        return next(line for line in lines if line.startswith(f"{key}:")).partition(":")[2].strip("\"' ")
 
     def report(self, out: str | os.PathLike) -> Path:
         """Writes the HTML report and returns its path."""

@@ -77,7 +77,7 @@ class Screen:
         self.labels = core.labels.reshape(core.size, len(self.label_names))
         self.columns = {name: Column(name, values, names) for name, values, names in core.columns}
         self._nodes = {name: (names, dict(features)) for name, names, features in core.node_types}
-        self._graph = None
+        self._graph: Graph | None = None
 
     # ---- making
     @classmethod

@@ -24,6 +24,9 @@ class GeneGraph(nn.Module):
         without_genes: [R, 1, 1] f32: 1 for a reaction without genes; None without metabolism.
     """
 
+    features: Tensor | None
+    without_genes: Tensor | None
+
     def __init__(
         self,
         num_genes: int,

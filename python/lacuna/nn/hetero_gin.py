@@ -37,6 +37,8 @@ class Metabolism(nn.Module):
         self.mlp = GraphMlp(1, width, norm)
 
     def forward(self, graph: GeneGraph, x: Tensor, removed: Tensor, ptr: Tensor) -> Tensor:
+        assert graph.metabolism is not None and graph.without_genes is not None
+
         def step(name, states):
             return bipartite(graph.metabolism, name, states.contiguous(), removed, ptr)
 
@@ -56,7 +58,7 @@ class _Layer(GIN):
         self.metabolism = Metabolism(width, norm) if metabolism else None
         self.merge = make_merge(merge, graph.num_types + metabolism, width, norm)
 
-    def forward(self, graph: GeneGraph, x: Tensor, removed: Tensor, ptr: Tensor) -> Tensor:
+    def forward(self, graph: GeneGraph, x: Tensor, removed: Tensor, ptr: Tensor) -> Tensor:  # type: ignore[override]
         y = super().forward(graph.graph, x, removed, ptr)  # [G, N, B, H]
         if self.metabolism is not None:
             own = x if x.dim() == 3 else x.unsqueeze(1).expand(-1, ptr.numel() - 1, -1)
@@ -156,10 +158,11 @@ class HeteroGin(Model):
 
     def preprocess(self) -> Tensor:
         """[N, H], from which all samples start."""
-        x = self.table
-        if self.from_features is not None:
+        x: Tensor | None = self.table
+        if self.from_features is not None and self.graph.features is not None:
             given = self.from_features(self.graph.features.to(self.from_features.weight.dtype))
             x = given if x is None else x + given
+        assert x is not None
         for dense in (self.pre0, self.pre1):
             x = F.dropout(F.gelu(self.pre_norm(dense(x))), self.dropout, self.training)
         return x

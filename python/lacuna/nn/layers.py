@@ -94,8 +94,8 @@ class GraphMlp(nn.Module):
 
     def __init__(self, graphs: int, width: int, norm: NormKind = "layer"):
         super().__init__()
-        for i in range(4):
-            self.add_module(f"dense{i}", GraphDense(graphs, width, width))
+        self.dense0, self.dense1 = GraphDense(graphs, width, width), GraphDense(graphs, width, width)
+        self.dense2, self.dense3 = GraphDense(graphs, width, width), GraphDense(graphs, width, width)
         self.norm = Norm(norm, width, graphs)
 
     def forward(self, u: Tensor) -> Tensor:

@@ -51,6 +51,8 @@ class PairwiseMerge(nn.Module):
     Rows are taken in blocks that are computed again in the backward pass: [P, rows, H] is never there as a whole.
     """
 
+    pairs: Tensor
+
     def __init__(self, graphs: int, width: int, norm: NormKind = "layer"):
         super().__init__()
         pairs = torch.triu_indices(graphs, graphs)  # [2, P], i <= j, row by row

@@ -20,6 +20,9 @@ class Model(nn.Module):
         label_mean, label_sd: [L] f64, by which labels were standardised; 0 and 1 unless it comes from a run.
     """
 
+    label_mean: Tensor
+    label_sd: Tensor
+
     def __init__(self, graph: GeneGraph, labels: int):
         super().__init__()
         self.graph = graph

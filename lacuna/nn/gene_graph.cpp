@@ -1,13 +1,17 @@
 #include "lacuna/nn/gene_graph.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/graph/graph_plan.h"
 #include "lacuna/ops/masks/masks.h"
@@ -78,6 +82,47 @@ const EdgeValue* find_coefficients(const EdgeType& stoichiometry, std::string& w
 Tensor int_tensor(const std::vector<uint32_t>& numbers, at::Device device) {
   return at::from_blob(const_cast<uint32_t*>(numbers.data()), {int64_t(numbers.size())}, at::kInt)
       .to(device, at::kInt, false, /*copy=*/true);
+}
+
+// ---- what samples change
+// The most genes that removing so many others reaches, by any type of edge.
+int64_t most_targets(const GraphPlan& plan, int64_t widest) {
+  const auto nodes = int64_t(plan.node_count());
+  std::vector<int64_t> counts(size_t(nodes), 0), seen(size_t(nodes), -1);
+  for (int64_t n = 0; n < nodes; ++n)
+    for (uint32_t t = 0; t < plan.type_count(); ++t) {
+      const CsrView csr = plan.by_source(t);
+      for (uint32_t e = csr.ptr[n]; e < csr.ptr[n + 1]; ++e) {
+        int64_t& last = seen[plan.neighbour(csr, e)];
+        counts[size_t(n)] += last != n;
+        last = n;
+      }
+    }
+  const auto some = counts.begin() + std::min(widest, nodes);
+  std::partial_sort(counts.begin(), some, counts.end(), std::greater<>());
+  return std::min(std::accumulate(counts.begin(), some, int64_t(0)), nodes);
+}
+
+// Samples that remove so many genes each, the same in every run.
+struct RemovedAtRandom {
+  std::vector<int32_t> index, ptr = {0};
+
+  RemovedAtRandom(int64_t genes, int64_t widest) {
+    constexpr int kSamples = 64;
+    Random random(1);
+    for (int b = 0; b < kSamples; ++b) {
+      for (int64_t i = 0; i < std::min(widest, genes); ++i)
+        index.push_back(int32_t(random.below(uint64_t(genes))));
+      ptr.push_back(int32_t(index.size()));
+    }
+  }
+  RemovedView view() const { return {index, ptr}; }
+};
+
+double share_of_rows(const ConeMarks& marks) {
+  const std::vector<int64_t> counts = marks.counts();
+  return double(std::accumulate(counts.begin(), counts.end(), int64_t(0))) /
+         double(std::max<int64_t>(marks.types * marks.nodes * marks.batch, 1));
 }
 
 }  // namespace
@@ -152,7 +197,7 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
     : genes_(graph.genes().size()),
       features_(features_of(graph.genes())),
       mask_table_(std::make_shared<std::vector<Tensor>>()),
-      cone_rows_(std::make_shared<std::map<int64_t, int64_t>>()) {
+      cones_(std::make_shared<Cones>()) {
   const auto types = graph.gene_edges();
   if (types.empty())
     throw Error("the screen has no gene-gene edges; a graph model needs at least one network");
@@ -260,30 +305,58 @@ Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Ten
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
 }
 
-// A step that is recorded wants the same sizes for every batch, so there is room for the most that
-// samples of this width can change. What is not in use costs memory and little time.
-Cone GeneGraph::cone(const ModelInput& input) const {
-  const Scope scope("aggregation");
-  const int64_t widest = input.sets.size(1);
-  const auto found = cone_rows_->find(widest);
+GraphPlan GeneGraph::plan_on_host() const {
   const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),
                         size_t(plan_.numel()));
-  const int64_t rows = found != cone_rows_->end()
-                           ? found->second
-                           : cone_capacity(GraphPlan::from_bytes(bytes, nullptr), 1, widest);
-  cone_rows_->insert({widest, rows});
-  return make_cone(buffers_, sizes_, input.removed, input.ptr, rows * input.batch());
+  return GraphPlan::from_bytes(bytes, nullptr);
 }
 
-std::vector<Cone> GeneGraph::cones(const ModelInput& input, size_t layers, bool wild) const {
+ConeRoom GeneGraph::most_of_cone(int64_t widest) const {
+  const auto found = cones_->room.find(widest);
+  if (found != cones_->room.end()) return found->second;
+  const GraphPlan plan = plan_on_host();
+  return cones_->room[widest] = {cone_capacity(plan, 1, widest), most_targets(plan, widest)};
+}
+
+const std::vector<GeneGraph::ConeShare>& GeneGraph::cone_shares(int64_t widest,
+                                                                size_t layers) const {
+  const auto [found, is_new] = cones_->shares.insert({{widest, layers}, {}});
+  if (!is_new) return found->second;
+  const GraphPlan plan = plan_on_host();
+  const RemovedAtRandom removed(genes_, widest);
+  const int threads = at::get_num_threads();
+  ConeMarks marks = mark_cone(plan, removed.view(), threads);
+  for (size_t i = 0; i < layers; ++i) {
+    if (i > 0) marks = mark_next(plan, marks, threads);
+    found->second.push_back({share_of_rows(marks), share_of_rows(marks.either())});
+  }
+  return found->second;
+}
+
+// A step that is recorded wants the same sizes for every batch, so there is room for the most that
+// samples of this width can change: in the first layer, and behind it for every row. What is not in
+// use costs memory and no time.
+std::vector<Cone> GeneGraph::cones(const ModelInput& input, size_t layers, bool wild,
+                                   bool either) const {
   const Scope scope("aggregation");
-  return make_cones(buffers_, sizes_, input.removed, input.ptr, layers, wild);
+  if (device().is_cpu())
+    return make_cones(buffers_, sizes_, input.removed, input.ptr, layers, wild);
+  LACUNA_ASSERT(wild);
+  const ConeRoom first = most_of_cone(input.sets.size(1));
+  std::vector<ConeRoom> rooms;
+  for (size_t i = 0; i < layers; ++i) {
+    const int64_t rows = i == 0 ? first.rows : genes_;
+    const int64_t of_all = !either ? 0 : i == 0 ? std::max<int64_t>(first.either, 1) : genes_;
+    rooms.push_back({rows * input.batch(), of_all * input.batch()});
+  }
+  return make_cones(buffers_, sizes_, input.removed, input.ptr, rooms);
 }
 
 Tensor GeneGraph::gin_cone(const Cone& cone, const Tensor& x, const ModelInput& input,
                            const Tensor& eps) const {
   const Scope scope("aggregation");
   if (x.dim() == 2) return cone_gin(cone, x, eps);
+  if (!x.is_cpu()) return cone_take(cone, gin(x, input, eps));
   check_masks(input);
   return cone_gin(
       cone, x, eps,
@@ -297,9 +370,7 @@ Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {
 }
 
 Tensor GeneGraph::edges(int64_t type) const {
-  const std::span bytes(static_cast<const std::byte*>(plan_.const_data_ptr()),
-                        size_t(plan_.numel()));
-  const GraphPlan plan = GraphPlan::from_bytes(bytes, nullptr);
+  const GraphPlan plan = plan_on_host();
   const CsrView csr = plan.by_target(uint32_t(type));
   std::vector<int64_t> sources, targets;
   std::set<uint32_t> row;

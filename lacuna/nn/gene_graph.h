@@ -10,8 +10,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lacuna/graph/graph_plan.h"
 #include "lacuna/graph/hetero_graph.h"
 #include "lacuna/ops/bipartite/bipartite.h"
 #include "lacuna/screen/plan_cache.h"
@@ -77,10 +79,16 @@ class GeneGraph {
   at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
   // The same where all samples share x [N, H]; from the removed genes on every rung.
   at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
-  // Which rows of the first layer differ from the wild type's, on a GPU.
-  Cone cone(const ModelInput& input) const;
-  // Which rows of every layer do, on the CPU. wild: whether rows of the wild type stand in front.
-  std::vector<Cone> cones(const ModelInput& input, size_t layers, bool wild = true) const;
+  // Which rows of the first layers differ from the wild type's. wild: whether its rows stand in
+  // front (on a GPU always). either: whether lists of all types together are asked for (on the CPU
+  // always).
+  std::vector<Cone> cones(const ModelInput& input, size_t layers, bool wild, bool either) const;
+  // The shares of rows that differ in each of so many layers, where samples remove `widest` genes:
+  // of a type, on average, and of all types together. An estimate, from samples drawn at random.
+  struct ConeShare {
+    double of_type, either;
+  };
+  const std::vector<ConeShare>& cone_shares(int64_t widest, size_t layers) const;
   // gin_shared() on the rows of a cone, x [N, H]; or gin(), x [N, B + 1, H] with the wild type
   // last, and masks where with_masks() gives them. eps [T] -> [T, rows, H]
   at::Tensor gin_cone(const Cone& cone, const at::Tensor& x, const ModelInput& input,
@@ -103,6 +111,8 @@ class GeneGraph {
   const at::Tensor& without_genes() const { return without_genes_; }
 
  private:
+  GraphPlan plan_on_host() const;
+  ConeRoom most_of_cone(int64_t widest) const;
   void check_masks(const ModelInput& input) const;
   void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
@@ -117,9 +127,12 @@ class GeneGraph {
   // ptr and place of a MaskTable, shared by the copies; empty: makes no masks
   std::shared_ptr<std::vector<at::Tensor>> mask_table_;
   at::Tensor plan_;  // the bytes of the GraphPlan, on the host
-  // The most rows of a type that a sample changes, by how many genes it removes at most; shared by
-  // the copies.
-  std::shared_ptr<std::map<int64_t, int64_t>> cone_rows_;
+  // By how many genes a sample removes at most; shared by the copies.
+  struct Cones {
+    std::map<int64_t, ConeRoom> room;  // what a sample changes at most in the first layer
+    std::map<std::pair<int64_t, size_t>, std::vector<ConeShare>> shares;  // and by layers
+  };
+  std::shared_ptr<Cones> cones_;
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
   std::string why_no_metabolism_;

@@ -17,14 +17,14 @@ constexpr int64_t kRowsOnGpu = 65536, kRowsOnCpu = 512;
 
 class SumMerge : public Merge {
  public:
-  at::Tensor forward(const at::Tensor& y) override { return y.sum(0); }
+  at::Tensor forward(const at::Tensor& y, const at::Tensor&) override { return y.sum(0); }
   std::optional<double> share_of_sum() const override { return 1; }
 };
 
 class MeanMerge : public Merge {
  public:
   explicit MeanMerge(int64_t graphs) : graphs_(graphs) {}
-  at::Tensor forward(const at::Tensor& y) override { return y.mean(0); }
+  at::Tensor forward(const at::Tensor& y, const at::Tensor&) override { return y.mean(0); }
   std::optional<double> share_of_sum() const override { return 1.0 / double(graphs_); }
 
  private:
@@ -44,10 +44,14 @@ class AttentionMerge : public Merge {
     out_ = register_module("out", std::make_shared<Dense>(width, width));
   }
 
-  at::Tensor forward(const at::Tensor& y) override {
+  bool looks_at_used(const at::Tensor& y) const override { return can_fuse_attention(y); }
+
+  at::Tensor forward(const at::Tensor& y, const at::Tensor& used) override {
     if (can_fuse_attention(y))
-      return fused_attention(y, {position_, query_->weight, query_->bias, key_->weight, key_->bias,
-                                 value_->weight, value_->bias, out_->weight, out_->bias});
+      return fused_attention(y,
+                             {position_, query_->weight, query_->bias, key_->weight, key_->bias,
+                              value_->weight, value_->bias, out_->weight, out_->bias},
+                             used);
     if (y.is_cuda()) return attend_to_all(y);
     return recompute_rows([this](const at::Tensor& part) { return attend_to_all(part); }, y,
                           kRowsOnCpu);
@@ -88,10 +92,14 @@ class PairwiseMerge : public Merge {
     norm_ = register_module("norm", std::make_shared<Norm>(norm, width));
   }
 
-  at::Tensor forward(const at::Tensor& y) override {
+  bool looks_at_used(const at::Tensor& y) const override {
+    return savings_ && can_fuse_pairwise(y);
+  }
+
+  at::Tensor forward(const at::Tensor& y, const at::Tensor& used) override {
     if (!savings_) return norm_->forward(weigh_plainly(y));
     if (can_fuse_pairwise(y)) {
-      const auto x = fused_pairwise(y, parameters_to_fuse());
+      const auto x = fused_pairwise(y, parameters_to_fuse(), used);
       return norm_kind_ == NormKind::layer ? x : norm_->forward(x);
     }
     const auto body = [this](const at::Tensor& part) { return weigh(part); };

@@ -26,7 +26,10 @@ namespace lacuna {
 
 class Merge : public torch::nn::Module {
  public:
-  virtual at::Tensor forward(const at::Tensor& y) = 0;
+  // used i32 [1]: how many rows are in use, the others of the result mean nothing; undefined: all.
+  virtual at::Tensor forward(const at::Tensor& y, const at::Tensor& used = {}) = 0;
+  // Whether forward() computes the rows in use alone, for y of this device, dtype and [G, .., H].
+  virtual bool looks_at_used(const at::Tensor&) const { return false; }
   // Where forward(y) is the sum over the graphs times a number, that number: a kernel that has all
   // of a row's y can add them up itself.
   virtual std::optional<double> share_of_sum() const { return {}; }

@@ -24,20 +24,30 @@ GraphPlan plan_of_cone(const Cone& cone) {
   return plan_of(cone.graph, GraphSizes(cone.graph_sizes));
 }
 
-// Calls on_cpu(Real()) or on_cuda(Real(), graph, launch) by where x is.
+// Calls on_cpu(Real()) or on_cuda(Real(), launch) by where x is; workspace: in bytes, on a GPU.
 template <class OnCpu, class OnCuda>
-void run_cone([[maybe_unused]] const Cone& cone, const Tensor& x, [[maybe_unused]] int64_t width,
-              const OnCpu& on_cpu, [[maybe_unused]] const OnCuda& on_cuda) {
+void run_cone(const Tensor& x, [[maybe_unused]] uint64_t workspace, const OnCpu& on_cpu,
+              [[maybe_unused]] const OnCuda& on_cuda) {
   if (x.is_cpu()) return with_real(x.scalar_type(), on_cpu);
 #if LACUNA_HAVE_CUDA
-  const DeviceGraph graph(cone.graph, cone.graph_sizes);
   Launch launch(x.device());
-  const CudaLaunch there = launch.with_workspace(cone_cuda_workspace(cone.shape, width));
-  with_real(x.scalar_type(), [&](auto real) { on_cuda(real, graph.view, there); });
+  const CudaLaunch there = launch.with_workspace(workspace);
+  with_real(x.scalar_type(), [&](auto real) { on_cuda(real, there); });
 #else
   throw Error("this build has no CUDA, but the tensors are on {}", text(x.device()));
 #endif
 }
+
+#if LACUNA_HAVE_CUDA
+// Zeros behind the rows in use of rows [T, count, H], where anybody looks at them.
+template <class Real>
+void clear_rows(const Cone& cone, const Tensor& used, const Tensor& rows,
+                const CudaLaunch& launch) {
+  if (!cone.counted)
+    cone_clear_cuda(rows.size(0), rows.size(1), rows.size(2), data<int32_t>(used),
+                    used.numel() == 1, mutable_data<Real>(rows), launch);
+}
+#endif
 
 // ---- all functions have one shape: rows in, and eps where sums read it; rows out
 struct ConeFunction {
@@ -80,6 +90,15 @@ Tensor call_cone(const ConeFunction& function, const Tensor& in, const OptionalT
 // [T, rows, H]
 Tensor empty_rows(const Cone& cone, int64_t width, const Tensor& like) {
   return at::empty({cone.shape.types, cone.shape.rows(), width}, like.options());
+}
+
+// Of the gradients of a layer's sums, on a GPU.
+uint64_t aggregate_workspace([[maybe_unused]] const Cone& cone, [[maybe_unused]] const Tensor& x) {
+#if LACUNA_HAVE_CUDA
+  return cone_aggregate_workspace(cone.shape, x.size(-1));
+#else
+  return 0;
+#endif
 }
 
 // Masks as a call points to them.
@@ -126,14 +145,11 @@ Cone empty_cone(const std::vector<Tensor>& graph, const std::vector<int64_t>& si
           .either_used = {}};
 }
 
-void add_either(Cone& cone, const ConeMarks& marks, int threads) {
-  ConeShape shape = cone.shape;
-  shape.types = 1;
-  shape.capacity = marks.counts()[0];
-  cone.either_place = at::empty({1, shape.nodes, shape.batch}, cone.ptr.options());
-  cone.either_row = at::empty({1, shape.capacity}, cone.ptr.options());
+// Makes room for the lists of all types together.
+void add_either(Cone& cone, int64_t rows) {
+  cone.either_place = at::empty({1, cone.shape.nodes, cone.shape.batch}, cone.ptr.options());
+  cone.either_row = at::empty({1, rows}, cone.ptr.options());
   cone.either_used = at::empty({1}, cone.ptr.options());
-  cone_lists(marks, shape, lists_of(cone.either()), threads);
 }
 
 }  // namespace
@@ -154,21 +170,6 @@ Cone Cone::either() const {
   return one;
 }
 
-Cone make_cone(const std::vector<at::Tensor>& graph, const std::vector<int64_t>& sizes,
-               const at::Tensor& removed, const at::Tensor& ptr,
-               [[maybe_unused]] int64_t capacity) {
-#if LACUNA_HAVE_CUDA
-  const Cone cone = empty_cone(graph, sizes, removed, ptr, capacity, /*wild=*/true);
-  const DeviceGraph on_device(cone.graph, cone.graph_sizes);
-  Launch launch(ptr.device());
-  cone_lists_cuda(on_device.view, torch_ops::cuda_removed(cone.removed, cone.ptr), cone.shape,
-                  lists_of(cone), launch.with_workspace(cone_cuda_workspace(cone.shape, 0)));
-  return cone;
-#else
-  throw Error("this build has no CUDA, but the tensors are on {}", text(ptr.device()));
-#endif
-}
-
 std::vector<Cone> make_cones(const std::vector<at::Tensor>& graph,
                              const std::vector<int64_t>& sizes, const at::Tensor& removed,
                              const at::Tensor& ptr, size_t layers, bool wild) {
@@ -183,9 +184,39 @@ std::vector<Cone> make_cones(const std::vector<at::Tensor>& graph,
     const int64_t capacity = std::ranges::max(marks.counts());
     cones.push_back(empty_cone(graph, sizes, index, ends, capacity, wild));
     cone_lists(marks, cones[i].shape, lists_of(cones[i]), threads);
-    add_either(cones[i], marks.either(), threads);
+    const ConeMarks together = marks.either();
+    add_either(cones[i], together.counts()[0]);
+    const Cone either = cones[i].either();
+    cone_lists(together, either.shape, lists_of(either), threads);
   }
   return cones;
+}
+
+std::vector<Cone> make_cones(const std::vector<at::Tensor>& graph,
+                             const std::vector<int64_t>& sizes, const at::Tensor& removed,
+                             const at::Tensor& ptr, const std::vector<ConeRoom>& rooms) {
+  std::vector<Cone> cones;
+  for (const ConeRoom& room : rooms) {
+    cones.push_back(empty_cone(graph, sizes, removed, ptr, room.rows, /*wild=*/true));
+    if (room.either > 0) add_either(cones.back(), room.either);
+  }
+  if (cones.empty()) return cones;
+#if LACUNA_HAVE_CUDA
+  std::vector<ConeLayer> layers;
+  for (const Cone& cone : cones) {
+    layers.push_back({cone.shape, lists_of(cone)});
+    if (!cone.either_used.defined()) continue;
+    layers.back().either = lists_of(cone.either());
+    layers.back().either_capacity = cone.either_row.size(1);
+  }
+  const DeviceGraph on_device(graph, sizes);
+  Launch launch(ptr.device());
+  cone_lists_cuda(on_device.view, torch_ops::cuda_removed(cones[0].removed, cones[0].ptr), layers,
+                  launch.with_workspace(cone_lists_workspace(cones[0].shape)));
+  return cones;
+#else
+  throw Error("this build has no CUDA, but the tensors are on {}", text(ptr.device()));
+#endif
 }
 
 at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps,
@@ -194,17 +225,18 @@ at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps
     const int64_t width = in.size(-1);
     const Tensor u = empty_rows(cone, width, in);
     run_cone(
-        cone, in, width,
+        in, 0,
         [&]<class Real>(Real) {
           const ConeMaskView view(masks);
           cone_aggregate(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
                          mutable_data<Real>(u));
         },
-        [&]<class Real>(Real, [[maybe_unused]] const auto& graph,
-                        [[maybe_unused]] const auto& launch) {
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
-          cone_aggregate_cuda<Real>(graph, cone.shape, lists_of(cone), width, data<Real>(in),
+          const DeviceGraph graph(cone.graph, cone.graph_sizes);
+          cone_aggregate_cuda<Real>(graph.view, cone.shape, lists_of(cone), width, data<Real>(in),
                                     data<Parameter<Real>>(factors), mutable_data<Real>(u), launch);
+          clear_rows<Real>(cone, cone.used, u, launch);
 #endif
         });
     return u;
@@ -213,17 +245,17 @@ at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps
     const int64_t width = in.size(-1);
     const Tensor grad_in = at::empty_like(in), grad_factors = at::empty_like(factors);
     run_cone(
-        cone, in, width,
+        in, aggregate_workspace(cone, in),
         [&]<class Real>(Real) {
           const ConeMaskView view(masks);
           cone_aggregate_backward(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
                                   data<Real>(grad), mutable_data<Real>(grad_in),
                                   mutable_data<Parameter<Real>>(grad_factors));
         },
-        [&]<class Real>(Real, [[maybe_unused]] const auto& graph,
-                        [[maybe_unused]] const auto& launch) {
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
-          cone_aggregate_backward_cuda<Real>(graph, cone.shape, lists_of(cone), width,
+          const DeviceGraph graph(cone.graph, cone.graph_sizes);
+          cone_aggregate_backward_cuda<Real>(graph.view, cone.shape, lists_of(cone), width,
                                              data<Real>(in), data<Parameter<Real>>(factors),
                                              data<Real>(grad), mutable_data<Real>(grad_in),
                                              mutable_data<Parameter<Real>>(grad_factors), launch);
@@ -239,13 +271,13 @@ at::Tensor cone_sum(const Cone& cone, const at::Tensor& y, double share, const a
     const int64_t width = in.size(2);
     const Tensor out = at::empty({cone.shape.nodes, cone.shape.batch + 1, width}, in.options());
     run_cone(
-        cone, in, width,
+        in, 0,
         [&]<class Real>(Real) {
           const Real* wild = wild_y.defined() ? data<Real>(wild_y) : nullptr;
           lacuna::cone_sum<Real>(cone.shape, lists_of(cone), width, share, data<Real>(in), wild,
                                  mutable_data<Real>(out), at::get_num_threads());
         },
-        [&]<class Real>(Real, const auto&, [[maybe_unused]] const auto& launch) {
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
           cone_sum_cuda<Real>(cone.shape, lists_of(cone), width, share, data<Real>(in),
                               mutable_data<Real>(out), launch);
@@ -257,15 +289,16 @@ at::Tensor cone_sum(const Cone& cone, const at::Tensor& y, double share, const a
     const int64_t width = grad.size(2);
     const Tensor grad_y = empty_rows(cone, width, grad);
     run_cone(
-        cone, grad, width,
+        grad, 0,
         [&]<class Real>(Real) {
           cone_sum_backward<Real>(cone.shape, lists_of(cone), width, share, data<Real>(grad),
                                   mutable_data<Real>(grad_y), at::get_num_threads());
         },
-        [&]<class Real>(Real, const auto&, [[maybe_unused]] const auto& launch) {
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
 #if LACUNA_HAVE_CUDA
           cone_sum_backward_cuda<Real>(cone.shape, lists_of(cone), width, share, data<Real>(grad),
                                        mutable_data<Real>(grad_y), launch);
+          clear_rows<Real>(cone, cone.used, grad_y, launch);
 #endif
         });
     return std::pair(grad_y, Tensor());
@@ -280,25 +313,74 @@ at::Tensor cone_gather(const Cone& cone, const at::Tensor& y, const at::Tensor& 
     const int64_t width = in.size(2);
     const Tensor out =
         at::empty({cone.shape.types, cone.shape.first() + rows, width}, in.options());
-    with_real(in.scalar_type(), [&]<class Real>(Real) {
-      const Real* wild = wild_y.defined() ? data<Real>(wild_y) : nullptr;
-      lacuna::cone_gather<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
-                                data<Real>(in), wild, mutable_data<Real>(out),
-                                at::get_num_threads());
-    });
+    run_cone(
+        in, 0,
+        [&]<class Real>(Real) {
+          const Real* wild = wild_y.defined() ? data<Real>(wild_y) : nullptr;
+          lacuna::cone_gather<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                    data<Real>(in), wild, mutable_data<Real>(out),
+                                    at::get_num_threads());
+        },
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
+#if LACUNA_HAVE_CUDA
+          cone_gather_cuda<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                 data<Real>(in), mutable_data<Real>(out), launch);
+          clear_rows<Real>(cone, either.used, out, launch);
+#endif
+        });
     return out;
   };
   const auto backward = [cone, either, rows](const Tensor&, const Tensor&, const Tensor& grad) {
     const int64_t width = grad.size(2);
     const Tensor grad_y = empty_rows(cone, width, grad);
-    with_real(grad.scalar_type(), [&]<class Real>(Real) {
-      cone_gather_backward<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
-                                 data<Real>(grad), mutable_data<Real>(grad_y),
-                                 at::get_num_threads());
-    });
+    run_cone(
+        grad, 0,
+        [&]<class Real>(Real) {
+          cone_gather_backward<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                     data<Real>(grad), mutable_data<Real>(grad_y),
+                                     at::get_num_threads());
+        },
+        [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
+#if LACUNA_HAVE_CUDA
+          cone_gather_backward_cuda<Real>(cone.shape, lists_of(cone), lists_of(either), rows, width,
+                                          data<Real>(grad), mutable_data<Real>(grad_y), launch);
+          clear_rows<Real>(cone, cone.used, grad_y, launch);
+#endif
+        });
     return std::pair(grad_y, Tensor());
   };
   return call_cone({forward, backward}, y);
+}
+
+at::Tensor cone_take([[maybe_unused]] const Cone& cone, [[maybe_unused]] const at::Tensor& u) {
+#if LACUNA_HAVE_CUDA
+  const auto forward = [cone](const Tensor& in, const Tensor&) {
+    const Tensor out = empty_rows(cone, in.size(3), in);
+    Launch launch(in.device());
+    with_real(in.scalar_type(), [&]<class Real>(Real) {
+      const CudaLaunch there = launch.with_workspace(0);
+      cone_take_cuda<Real>(cone.shape, lists_of(cone), in.size(3), data<Real>(in),
+                           mutable_data<Real>(out), there);
+      clear_rows<Real>(cone, cone.used, out, there);
+    });
+    return out;
+  };
+  const auto backward = [cone](const Tensor&, const Tensor&, const Tensor& grad) {
+    const ConeShape& shape = cone.shape;
+    const int64_t width = grad.size(2);
+    const Tensor grad_u =
+        at::empty({shape.types, shape.nodes, shape.batch + 1, width}, grad.options());
+    Launch launch(grad.device());
+    with_real(grad.scalar_type(), [&]<class Real>(Real) {
+      cone_take_backward_cuda<Real>(shape, lists_of(cone), width, data<Real>(grad),
+                                    mutable_data<Real>(grad_u), launch.with_workspace(0));
+    });
+    return std::pair(grad_u, Tensor());
+  };
+  return call_cone({forward, backward}, u);
+#else
+  throw Error("this build has no CUDA, but the tensors are on {}", text(u.device()));
+#endif
 }
 
 }  // namespace lacuna

@@ -51,7 +51,9 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto read = [](const Tensor& tensor) { return data<float>(tensor); };
     fused_attention_pack(shape, attention_parameters<const float>(parameters, read),
                          packed.mutable_data_ptr(), launch.stream());
-    const Tensor z = at::empty({shape.rows, shape.width}, y.options());
+    // Rows that are not in use are left alone, and must be finite.
+    const Tensor z = used.defined() ? at::zeros({shape.rows, shape.width}, y.options())
+                                    : at::empty({shape.rows, shape.width}, y.options());
     fused_attention(shape, packed.const_data_ptr(), data<BFloat16>(y), mutable_data<BFloat16>(z),
                     launch.stream());
     const Tensor weight = parameters[kOutWeight].to(at::kBFloat16);

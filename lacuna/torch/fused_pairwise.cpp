@@ -31,18 +31,20 @@ FusedPairwiseParameters<const float> pairwise_to_read(const variable_list& tenso
   return pairwise_parameters<const float>(tensors, [](const Tensor& t) { return data<float>(t); });
 }
 
-FusedPairwiseShape pairwise_shape(const Tensor& y, size_t parameters) {
-  return {y.size(0), y.size(1), y.size(2), parameters == kPairwiseParameters};
+FusedPairwiseShape pairwise_shape(const Tensor& y, size_t parameters, const Tensor& used) {
+  return {y.size(0), y.size(1), y.size(2), parameters == kPairwiseParameters,
+          used.defined() ? data<int32_t>(used) : nullptr};
 }
 
 struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
   // keeps: whether there may be a backward pass.
   static Tensor forward(AutogradContext* context, const Tensor& y_, bool keeps,
-                        at::TensorList given) {
+                        const OptionalTensor& used_, at::TensorList given) {
     const Tensor y = y_.contiguous();
     variable_list parameters;
     for (const Tensor& tensor : given) parameters.push_back(tensor.contiguous());
-    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size());
+    const Tensor used = used_.value_or(Tensor());
+    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size(), used);
     const Launch launch(y.device());
     const Tensor packed =
         at::empty({int64_t(fused_pairwise_packed_bytes(shape))}, y.options().dtype(at::kByte));
@@ -61,7 +63,7 @@ struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
         shape, packed.const_data_ptr(), data<BFloat16>(y), mutable_data<BFloat16>(x),
         {mutable_data<BFloat16>(sum), mutable_data<BFloat16>(mean), mutable_data<float>(log_sum)},
         launch.stream());
-    variable_list saved = {y, packed, sum, mean, log_sum};
+    variable_list saved = {y, packed, sum, mean, log_sum, used};
     saved.insert(saved.end(), parameters.begin(), parameters.end());
     context->save_for_backward(saved);
     return x;
@@ -71,8 +73,8 @@ struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
     const auto saved = context->get_saved_variables();
     const Tensor &y = saved[0], &packed = saved[1], &sum = saved[2], &mean = saved[3],
                  &log_sum = saved[4], grad_x = grads[0].contiguous();
-    const variable_list parameters(saved.begin() + 5, saved.end());
-    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size());
+    const variable_list parameters(saved.begin() + 6, saved.end());
+    const FusedPairwiseShape shape = pairwise_shape(y, parameters.size(), saved[5]);
     const Tensor grad_y = at::empty_like(y);
     variable_list gradients;
     for (const Tensor& parameter : parameters) gradients.push_back(at::empty_like(parameter));
@@ -84,7 +86,7 @@ struct FusedPairwise : torch::autograd::Function<FusedPairwise> {
         {data<BFloat16>(sum), data<BFloat16>(mean), data<float>(log_sum)}, data<BFloat16>(grad_x),
         mutable_data<BFloat16>(grad_y), pairwise_parameters<float>(gradients, write), workspace,
         launch.stream());
-    variable_list result = {grad_y, Tensor()};
+    variable_list result = {grad_y, Tensor(), Tensor()};
     result.insert(result.end(), gradients.begin(), gradients.end());
     return result;
   }
@@ -98,7 +100,8 @@ bool can_fuse_pairwise(const at::Tensor& y) {
   return fused_pairwise_fits(y.size(0), y.size(2));
 }
 
-at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& p) {
+at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& p,
+                          const at::Tensor& used) {
   variable_list tensors = {p.hidden_weight, p.hidden_bias,         p.out_weight,
                            p.out_bias,      p.score_hidden_weight, p.score_hidden_bias,
                            p.score_weight,  p.score_bias};
@@ -107,11 +110,13 @@ at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& p) {
     tensors.push_back(p.norm_weight);
     tensors.push_back(p.norm_bias);
   }
-  return FusedPairwise::apply(y, at::GradMode::is_enabled(), at::TensorList(tensors));
+  return FusedPairwise::apply(y, at::GradMode::is_enabled(),
+                              used.defined() ? OptionalTensor(used) : std::nullopt,
+                              at::TensorList(tensors));
 }
 #else
 bool can_fuse_pairwise(const at::Tensor&) { return false; }
-at::Tensor fused_pairwise(const at::Tensor&, const PairwiseParameters&) {
+at::Tensor fused_pairwise(const at::Tensor&, const PairwiseParameters&, const at::Tensor&) {
   throw Error("this build has no CUDA, and so no fused merge; ask can_fuse_pairwise() first");
 }
 #endif

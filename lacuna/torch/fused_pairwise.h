@@ -20,7 +20,9 @@ struct PairwiseParameters {
 bool can_fuse_pairwise(const at::Tensor& y);
 
 // y [G, rows, H] -> [rows, H]: the weighted sum of the options, with a norm's parameters its layer
-// norm. Only where can_fuse_pairwise().
-at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& parameters);
+// norm. used i32 [1] or undefined: how many rows are in use; the others of the result mean nothing.
+// Only where can_fuse_pairwise().
+at::Tensor fused_pairwise(const at::Tensor& y, const PairwiseParameters& parameters,
+                          const at::Tensor& used = {});
 
 }  // namespace lacuna

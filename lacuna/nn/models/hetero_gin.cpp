@@ -9,9 +9,10 @@
 //
 // The samples of a batch and the wild type stand side by side: [N, B + 1, H]. What all samples
 // share is computed once: the preprocessor, and every row that no removed gene reaches (ops/cone).
-// On the CPU so in every layer, and the wild type once a call of predict or evaluate; on a GPU in
-// the first layer with the merges sum and mean, with the others its sums (aggregate_shared). Norm
-// batch_graph couples all rows, and metabolism reads all genes: both compute every row.
+// On the CPU so in every layer, and the wild type once a call of predict or evaluate. On a GPU in
+// the first layers, as long as it takes less time than computing every row; of the first layer then
+// still its sums (aggregate_shared). Norm batch_graph couples all rows, and metabolism reads all
+// genes: both compute every row.
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
@@ -39,6 +40,9 @@ savings: true         # false: the plain form, which gives the same numbers more
 constexpr int64_t kLocalHeads = 8;
 // Samples that are predicted at a time on the CPU: more leave the caches, fewer share too little.
 constexpr int64_t kCpuSamples = 16;
+// On a GPU a layer's listed rows are taken out of all, and put back: where more than this share of
+// them differs, it computes every row.
+constexpr double kMostOfCone = 0.6;
 
 // The metabolism branch of a layer: what a gene's reactions and their metabolites say about it.
 //
@@ -222,17 +226,20 @@ class HeteroGin : public Model {
   }
 
   // shared [N, H]: the preprocessed rows, from which all samples start -> [N, B, H]
-  // x [N, B, H]: after the first layer, where that is done
-  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples, at::Tensor x = {}) {
-    const ModelInput input = graph_.with_masks(samples);
+  at::Tensor encode(const at::Tensor& shared, const ModelInput& samples) {
+    return encode_from(0, shared, graph_.with_masks(samples));
+  }
+
+  // The layers from number `first` on; x [N, B, H], or [N, H] in front of the first layer.
+  at::Tensor encode_from(size_t first, at::Tensor x, const ModelInput& input) {
     const int64_t batch = input.batch();
-    for (size_t i = x.defined() ? 1 : 0; i < layers_.size(); ++i) {
+    for (size_t i = first; i < layers_.size(); ++i) {
       const auto& layer = layers_[i];
-      const bool is_first = i == 0;
-      if (is_first && (!savings_ || layer->metabolism))
+      const at::Tensor shared = i == 0 ? x : at::Tensor();
+      if (i == 0 && (!savings_ || layer->metabolism))
         x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
-      const auto u = is_first && savings_ ? graph_.gin_shared(shared, input, layer->eps)
-                                          : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
+      const auto u = i == 0 && savings_ ? graph_.gin_shared(shared, input, layer->eps)
+                                        : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
       x = dense_part(*layer, u.flatten(1, 2), x, input).reshape({graph_.genes(), batch, width_});
     }
     return x;
@@ -255,28 +262,16 @@ class HeteroGin : public Model {
   }
 
   States encode_with_wild_type(const ModelInput& input) {
-    if (takes_cones()) return {encode_by_cones(input)};
+    // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
+    if (savings_ && norm_kind_ == NormKind::layer) return {encode_by_cones(input)};
     // Once, dropout included: a sample differs from the wild type in its removed genes alone.
     const auto shared = preprocess();
-    // With batch_graph the statistics of the wild type are its own, so it cannot share the batch.
-    if (norm_kind_ == NormKind::batch_graph || !savings_)
-      return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
-    return {encode(shared, with_wild_type(input), first_layer_by_cone(shared, input))};
+    return {at::cat({encode(shared, input), encode(shared, wild_type(input))}, 1)};
   }
 
   // [N, H]
   at::Tensor encode_wild_type(const ModelInput& input) {
-    if (!takes_cones()) return encode(preprocess(), wild_type(input)).squeeze(1);
-    if (keeps_wild_type()) return kept_wild_type(input).layers.back().merged.squeeze(0);
-    return layers_of_wild_type(input).layers.back().merged.squeeze(0);
-  }
-
-  // The first layer of the samples and the wild type, [N, B + 1, H], on the rows that differ
-  // (ops/cone). Undefined where the merge is no sum of rows.
-  at::Tensor first_layer_by_cone(const at::Tensor& shared, const ModelInput& input) {
-    const Layer& layer = *layers_[0];
-    if (!layer.merge->share_of_sum() || layer.metabolism || shared.is_cpu()) return {};
-    return cone_layer(layer, graph_.cone(input), shared, input).all;
+    return keeps_wild_type() ? kept_wild_type(input).last : compute_wild_type(input).last;
   }
 
   // ---- on what differs
@@ -286,19 +281,40 @@ class HeteroGin : public Model {
     at::Tensor merged;  // [1, N, H]
   };
   struct WildType {
-    at::Tensor shared;  // [N, H]
-    std::vector<WildTypeLayer> layers;
+    at::Tensor shared, last;            // [N, H] in front of the first layer, behind the last
+    std::vector<WildTypeLayer> layers;  // where cones read them
   };
   struct ConeStates {
     at::Tensor y;    // [G, rows, H]
     at::Tensor all;  // [N, B + 1, H], the wild type last
   };
 
-  bool takes_cones() const {
-    return graph_.device().is_cpu() && savings_ && norm_kind_ == NormKind::layer &&
-           !reads_metabolism();
+  bool has_cones() const {
+    return savings_ && norm_kind_ == NormKind::layer && !reads_metabolism();
   }
   bool keeps_wild_type() const { return keeps_wild_type_ && !at::GradMode::is_enabled(); }
+
+  // Whether all that follows a layer's sums computes the rows in use alone; x [N, H].
+  bool looks_at_used(const Layer& layer, const at::Tensor& x) const {
+    if (!layer.mlp->is_fused(x)) return false;
+    return layer.merge->share_of_sum() ||
+           layer.merge->looks_at_used(at::empty({graph_.type_count(), 0, width_}, x.options()));
+  }
+  // How many layers, from the first on, compute what differs; the others compute every row.
+  size_t cone_layers(const ModelInput& input, const at::Tensor& x) const {
+    if (!has_cones()) return 0;
+    if (x.is_cpu()) return layers_.size();
+    const auto& shares = graph_.cone_shares(input.sets.size(1), layers_.size());
+    const auto pays = [&](size_t i) {
+      const bool is_sum = layers_[i]->merge->share_of_sum().has_value();
+      if (i == 0 && is_sum) return true;
+      return looks_at_used(*layers_[i], x) &&
+             (is_sum ? shares[i].of_type : shares[i].either) <= kMostOfCone;
+    };
+    size_t count = 0;
+    while (count < layers_.size() && pays(count)) ++count;
+    return count;
+  }
 
   // x: as gin_cone() takes it. wild: where the cone has no rows of the wild type.
   ConeStates cone_layer(const Layer& layer, const Cone& cone, const at::Tensor& x,
@@ -313,42 +329,57 @@ class HeteroGin : public Model {
     if (const auto share = layer.merge->share_of_sum()) {
       states.all = cone_sum(cone, states.y, *share, wild.y);
     } else {
-      const auto merged = layer.merge->forward(cone_gather(cone, states.y, wild.y));
+      const auto rows = cone_gather(cone, states.y, wild.y);
+      const auto merged =
+          layer.merge->forward(rows, cone.counted ? cone.either_used : at::Tensor());
       states.all = cone_sum(cone.either(), merged.unsqueeze(0), 1, wild.merged);
     }
     return states;
   }
 
+  // [N, B + 1, H], the wild type last. Preprocessed once, dropout included: a sample differs from
+  // the wild type in its removed genes alone.
   at::Tensor encode_by_cones(const ModelInput& samples) {
-    const bool kept = keeps_wild_type();
+    const bool kept = keeps_wild_type() && has_cones() && graph_.device().is_cpu();
     const WildType* const wild = kept ? &kept_wild_type(samples) : nullptr;
     auto x = wild ? wild->shared : preprocess();
     const ModelInput masked = graph_.with_masks(with_wild_type(samples));
-    const auto cones = graph_.cones(samples, layers_.size(), !wild);
-    for (size_t i = 0; i < layers_.size(); ++i)
+    const size_t count = cone_layers(samples, x);
+    const bool counted = count > 0 && looks_at_used(*layers_[0], x);
+    auto cones = graph_.cones(samples, count, !wild, !layers_[0]->merge->share_of_sum());
+    for (size_t i = 0; i < count; ++i) {
+      cones[i].counted = counted;
       x = cone_layer(*layers_[i], cones[i], x, masked, wild ? wild->layers[i] : WildTypeLayer())
               .all;
-    return x;
+    }
+    return encode_from(count, x, masked);
+  }
+
+  WildType compute_wild_type(const ModelInput& input) {
+    const auto shared = preprocess();
+    if (has_cones() && shared.is_cpu()) return layers_of_wild_type(shared, input);
+    return {shared, encode(shared, wild_type(input)).squeeze(1), {}};
   }
 
   // The wild type is what a batch without samples has.
-  WildType layers_of_wild_type(const ModelInput& input) {
-    WildType result = {preprocess(), {}};
+  WildType layers_of_wild_type(const at::Tensor& shared, const ModelInput& input) {
+    WildType result = {shared, {}, {}};
     const ModelInput masked = graph_.with_masks(wild_type(input));
     ModelInput nobody = masked;
     nobody.ptr = masked.ptr.narrow(0, 0, 1);
-    const auto cones = graph_.cones(nobody, layers_.size());
-    auto x = result.shared;
+    const auto cones = graph_.cones(nobody, layers_.size(), /*wild=*/true, /*either=*/true);
+    auto x = shared;
     for (size_t i = 0; i < layers_.size(); ++i) {
       const ConeStates states = cone_layer(*layers_[i], cones[i], x, masked);
       x = states.all;  // [N, 1, H]
       result.layers.push_back({states.y, x.transpose(0, 1).contiguous()});
     }
+    result.last = result.layers.back().merged.squeeze(0);
     return result;
   }
 
   const WildType& kept_wild_type(const ModelInput& input) {
-    if (!wild_type_) wild_type_ = layers_of_wild_type(input);
+    if (!wild_type_) wild_type_ = compute_wild_type(input);
     return *wild_type_;
   }
 

@@ -17,7 +17,7 @@ void check_cuda_error_word(int32_t word) {
     throw Error("removed: holds an index that is not a node of the graph");
   }
   if (word & kConeTooLong) {
-    throw Error("a batch changes more rows of the first layer than there is room for");
+    throw Error("a batch changes more rows of a layer than there is room for");
   }
   if (word != 0) throw Error("a kernel reported error {}", word);
 }

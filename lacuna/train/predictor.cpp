@@ -45,7 +45,10 @@ uint64_t prediction_batch(int64_t training_batch) {
   return 2 * uint64_t(std::max<int64_t>(1, training_batch));
 }
 uint64_t prediction_batch(const ScreenSession& session) {
-  return prediction_batch(session.config.train.batch);
+  const uint64_t usual = prediction_batch(session.config.train.batch);
+  // Masks in memory are planned for no more than these.
+  if (session.device().is_cpu() || session.masks.loads_masks()) return usual;
+  return std::max(usual, uint64_t(session.model->samples_at_a_time()));
 }
 
 Predictor::Predictor(ScreenSession& session, Note note)

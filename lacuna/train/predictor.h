@@ -9,7 +9,8 @@
 
 namespace lacuna {
 
-// Samples at a time: twice those of training, since nothing is kept for a backward pass.
+// Samples at a time: twice those of training, since nothing is kept for a backward pass; of a
+// session on a GPU that loads no masks as many as its model predicts best, where that is more.
 uint64_t prediction_batch(int64_t training_batch);
 uint64_t prediction_batch(const ScreenSession& session);
 

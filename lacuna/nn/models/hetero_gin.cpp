@@ -14,6 +14,9 @@
 // still its sums (aggregate_shared). Norm batch_graph couples all rows, and metabolism reads all
 // genes: both compute every row.
 #include <ATen/ATen.h>
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <algorithm>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/scope.h"
@@ -40,6 +43,11 @@ savings: true         # false: the plain form, which gives the same numbers more
 constexpr int64_t kLocalHeads = 8;
 // Samples that are predicted at a time on the CPU: more leave the caches, fewer share too little.
 constexpr int64_t kCpuSamples = 16;
+// On a GPU as many as keep all of it busy. As large as u, in f32 or half of that, are the rows
+// taken out of it, y, and y gathered. By what the device has, not by what is free: the same in
+// every run.
+constexpr int64_t kGpuSamples = 512, kArrays = 4;
+constexpr double kShareOfMemory = 0.25;
 // On a GPU a layer's listed rows are taken out of all, and put back: where more than this share of
 // them differs, it computes every row.
 constexpr double kMostOfCone = 0.6;
@@ -112,7 +120,17 @@ class HeteroGin : public Model {
     keeps_wild_type_ = keep;
     wild_type_ = {};
   }
-  int64_t samples_at_a_time() const override { return graph_.device().is_cpu() ? kCpuSamples : 0; }
+  int64_t samples_at_a_time() const override {
+    const at::Device device = graph_.device();
+    if (device.is_cpu()) return kCpuSamples;
+    const int64_t memory =
+        int64_t(at::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).second);
+    const int64_t numbers = graph_.type_count() * graph_.genes() * width_;  // of a sample's u
+    const int64_t most =
+        std::min(int64_t(double(memory) * kShareOfMemory) / (kArrays * 4 * numbers),
+                 (int64_t(1) << 31) / numbers - 1);
+    return std::clamp<int64_t>(most, 1, kGpuSamples);
+  }
 
   at::Tensor forward(const ModelInput& input) override {
     if (!global_) {

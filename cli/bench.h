@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lacuna/plan/machine.h"
 #include "lacuna/plan/measure_ladder.h"
 
 namespace lacuna::cli {
@@ -15,6 +16,12 @@ void add_bench_loader(CLI::App& bench);
 void add_bench_prepare(CLI::App& bench);
 void add_bench_criteria(CLI::App& bench);  // its work, with torch: cli/torch/bench_criteria.cpp
 void add_bench_step(CLI::App& bench);      // its work, with torch: cli/torch/bench_step.cpp
+
+// What a measurement says of where and when: "2 cores of .., 8 GB of memory free, no GPU"; the load
+// of the last minute, this program included; "2026-11-16".
+std::string describe(const Machine& machine);
+double load_average();
+std::string today();
 
 // ---- `lacuna bench ladder --train`, with torch: cli/torch/bench_ladder_train.cpp
 struct LadderTraining {

@@ -69,26 +69,6 @@ struct Arguments {
   RecordingLadderArguments recording;
 };
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
-  return text;
-}
-
-// Of the last minute, this program included.
-double load_average() {
-  double load = NAN;
-  ::getloadavg(&load, 1);
-  return load;
-}
-
-std::string describe(const Machine& machine) {
-  return fmt::format("{:.0f} cores of {}, {} of memory free, {}", machine.cores.value, cpu_name(),
-                     format_bytes(uint64_t(machine.memory.value)),
-                     machine.gpu ? machine.gpu->name : "no GPU");
-}
-
 std::string times(double ratio) {
   if (ratio >= 10) return with_commas(uint64_t(std::round(ratio))) + "x";
   return fmt::format("{:.{}f}x", ratio, ratio < 2 ? 2 : 1);

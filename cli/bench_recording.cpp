@@ -12,32 +12,26 @@
 #include "lacuna/core/error.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/plan/measure_recording.h"
+#include "lacuna/run/recording_ladder_file.h"
 
 namespace lacuna::cli {
 namespace {
 
-Json row_json(const RecordingRungMeasurement& row) {
-  return {{"name", row.name},
-          {"is_rung", row.is_rung},
-          {"windows_per_s", row.windows_per_second},
-          {"ms_per_batch", row.batch_seconds * 1000},
-          {"bytes_per_frame", row.frame_bytes},
-          {"moved_bytes_per_window", row.moved_bytes},
-          {"held_bytes", row.held_bytes},
-          {"host_peak_bytes", row.host_bytes},
-          {"prepare_s", row.prepare_seconds},
-          {"first_batch_s", row.first_seconds},
-          {"exact", row.is_exact}};
-}
-
-void add_training(const TrainedRung& rung, Json& json) {
-  const auto add = [&](const char* key, const std::optional<double>& value) {
-    if (value) json[key] = *value;
-  };
-  add("train_ms_per_step", rung.step_ms);
-  add("train_over_ready", rung.over_ready);
-  add("device_peak_bytes", rung.device_bytes);
-  add("train_difference", rung.difference);
+// Rungs with what training on them showed; what only training measures stands last.
+std::vector<RecordingLadderRow> ladder_rows(const RecordingLadderMeasurement& measured,
+                                            const TrainedRecordingLadder& trained) {
+  std::vector<RecordingLadderRow> rows;
+  for (const auto& row : measured.rows) rows.push_back(ladder_row(row));
+  for (const std::string& name : trained.names) {
+    const TrainedRung& rung = trained.rungs.at(name);
+    auto row = std::ranges::find(rows, name, &RecordingLadderRow::name);
+    if (row == rows.end()) row = rows.insert(row, {.name = name});
+    row->train_ms_per_step = rung.step_ms;
+    row->train_over_ready = rung.over_ready.value_or(NAN);
+    row->device_peak_bytes = rung.device_bytes.value_or(NAN);
+    row->train_difference = rung.difference.value_or(NAN);
+  }
+  return rows;
 }
 
 using Cells = std::vector<std::string>;
@@ -156,6 +150,7 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
   check_folder_of(arguments.json, "--json");
   for (const std::string& rung : arguments.rungs) (void)recording_rung_from_name(rung);
   stop_on_signals();
+  const double load = load_average();
   const Recording recording = Recording::open(arguments.recording);
   const Workshop workshop(arguments.out, "ladder");
   const Recording slice =
@@ -186,10 +181,8 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
     trained = training.train(rungs, progress);
   }
 
-  const Machine machine = probe_machine(workshop.path());
-  fmt::print("{:.0f} cores of {}, {} of memory free, {}\n", machine.cores.value, cpu_name(),
-             format_bytes(uint64_t(machine.memory.value)),
-             machine.gpu ? machine.gpu->name : "no GPU");
+  const std::string machine = describe(probe_machine(workshop.path()));
+  fmt::print("{}; load {:.2f} when it began; {}\n", machine, load, today());
   fmt::print(
       "{}: {} frames of {} sessions, {} windows of {} lags, batch {}, shuffled, {} loader threads, "
       "warm; the median of {} rounds\n\n",
@@ -199,23 +192,21 @@ void bench_recording_ladder(const RecordingLadderArguments& arguments) {
   print_rungs(measured, trained);
   compare(measured, peers);
   if (arguments.json.empty()) return;
-  Json json = {{"frames", measured.frames},
-               {"windows", measured.windows},
-               {"batch", measured.batch},
-               {"threads", measured.threads},
-               {"machine", to_json(machine)},
-               {"rungs", Json::array()},
-               {"peers", peers}};
-  for (const auto& row : measured.rows) json["rungs"].push_back(row_json(row));
-  for (const std::string& name : trained.names) {
-    const auto found = std::ranges::find(
-        json["rungs"], name, [](const Json& row) { return row.at("name").get<std::string>(); });
-    Json& row =
-        found == json["rungs"].end() ? json["rungs"].emplace_back(Json{{"name", name}}) : *found;
-    add_training(trained.rungs.at(name), row);
-  }
-  if (!trained.names.empty()) json["trained"] = trained.words;
-  write_text_atomically(arguments.json, json.dump(2) + "\n");
+  RecordingLadder ladder;
+  ladder.frames = measured.frames;
+  ladder.windows = measured.windows;
+  ladder.lags = settings.windows.stimulus.lags;
+  ladder.batch = measured.batch;
+  ladder.threads = uint64_t(measured.threads);
+  ladder.machine = machine;
+  ladder.date = today();
+  ladder.load = load;
+  ladder.recording = fs::absolute(arguments.recording).string();
+  ladder.fingerprint = recording.fingerprint();
+  ladder.training = trained.words;
+  ladder.rows = ladder_rows(measured, trained);
+  ladder.peers = peers;
+  write_recording_ladder(arguments.json, ladder);
 }
 
 }  // namespace lacuna::cli

@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/run/clean_stores.h"
+#include "lacuna/run/clean/clean_stores.h"
 
 namespace lacuna::cli {
 namespace {
@@ -16,11 +16,11 @@ struct Options {
 };
 
 void list(const std::vector<FoundStore>& found) {
-  std::vector<std::vector<std::string>> rows = {{"store", "rung", "bytes", ""}};
+  std::vector<std::vector<std::string>> rows = {{"store", "what", "bytes", ""}};
   uint64_t bytes = 0, count = 0;
   for (const FoundStore& store : found) {
     if (!store.referred_by.empty()) continue;
-    rows.push_back({store.path.string(), store.rung, format_bytes(store.bytes),
+    rows.push_back({store.path.string(), store.what, format_bytes(store.bytes),
                     store.is_finished ? "" : "unfinished"});
     bytes += store.bytes;
     ++count;
@@ -58,10 +58,12 @@ void add_clean(CLI::App& app) {
   command->footer(
       "A store is referred to when a .yaml file under the folders (a run's config.yaml, a config "
       "of\n"
-      "yours) has a key `store` that leads to it. Only what --remove names is removed.\n"
+      "yours) has a key `store` that leads to it. So are recordings that transforms have written\n"
+      "(by `recording`, `derived`, or the transforms that they were written for) and the files of\n"
+      "RECORDING/statistics. Only what --remove names is removed.\n"
       "Examples:\n"
       "  lacuna clean /data\n"
-      "  lacuna clean /data --remove /data/frames-bf16");
+      "  lacuna clean /data --remove /data/frames-bf16 --remove /data/rec/statistics");
   command->callback([options] { run(*options); });
 }
 

@@ -14,6 +14,7 @@
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/ladder/frame_store.h"
+#include "lacuna/ladder/what_fits.h"
 #include "lacuna/masks/prepare_masks.h"
 #include "lacuna/run/config.h"
 #include "lacuna/run/prepared_recording.h"
@@ -100,9 +101,12 @@ void prepare_config(Options options) {
   bool is_any = false;
   if (!stages.once.empty()) {
     const fs::path place = derived_place(given, stages.once);
-    fs::create_directories(fs::absolute(place).parent_path());
     DeriveOptions derive = derive_options(given, stages);
     derive.python = call_python(place, options.python);
+    derive.check_room = [&](const DeriveNeed& need) {
+      check_derive_room(need, place);
+      fs::create_directories(fs::absolute(place).parent_path());
+    };
     TerminalProgress progress;
     const Derived made = derive_recording(recording, place, derive, command_line(), progress);
     print_derived(recording, place, derive, made);

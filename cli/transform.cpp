@@ -9,6 +9,7 @@
 #include "cli/print_derived.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/ladder/what_fits.h"
 #include "lacuna/recording/transforms/derive_recording.h"
 #include "lacuna/recording/transforms/transform_settings.h"
 
@@ -48,6 +49,7 @@ void run(Options options) {
       options.derive.sessions.empty() && options.derive.without.empty())
     throw UsageError("nothing to do: give --config, --step, --resize, --sessions or --without");
   options.derive.python = call_python(options.out, options.python);
+  options.derive.check_room = [&](const DeriveNeed& need) { check_derive_room(need, options.out); };
   TerminalProgress progress;
   const Recording source = Recording::open(options.recording);
   const Derived made =

@@ -1,7 +1,6 @@
 """`lacuna import recording`: files made by numpy, torch.save, h5py and zarr-python with their defaults, read back with
 NumPy from what was written."""
 
-import json
 import os
 import pathlib
 import re
@@ -12,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from program import PROGRAM, fail, lacuna, succeed
+from recording_files import fields, manifest, on_a_small_disk, read
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -37,29 +37,6 @@ def session(seed=0, rows=T, units=UNITS):
 
 ROLES = {"stim": "stimulus", "robs": "counts", "behavior": "behaviour", "dfs": "validity", "trial_inds": "trial",
          "psth_inds": "stimulus_id", "t_bins": "time"}
-
-
-def manifest(recording):
-    return json.loads((recording / "manifest.json").read_text())
-
-
-def fields(recording, session="s", segment="main"):
-    """The fields of a segment as the manifest describes them, by name."""
-    for entry in manifest(recording)["sessions"]:
-        if entry["name"] == session:
-            for part in entry["segments"]:
-                if part["name"] == segment:
-                    return {field["name"]: field for field in part["fields"]}
-    raise KeyError((session, segment))
-
-
-def read(recording, field, session="s", segment="main"):
-    """A field's values, whatever it is stored as."""
-    described = fields(recording, session, segment)[field]
-    stored = np.load(recording / session / segment / f"{field}.npy")
-    if described.get("packed"):
-        stored = np.unpackbits(stored, axis=1, bitorder="little", count=described["shape"][1])
-    return stored
 
 
 def check_equal(recording, expected, session="s", segment="main", dtypes=None):
@@ -455,16 +432,9 @@ def test_errors_name_culprit_and_remedy(tmp_path):
 
 
 def test_a_small_disk_is_seen_before_anything_is_written(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    folder = write_npy_folder(tmp_path / "s", {"stim": session()["stim"].astype("f4")})  # 7 MB
-    script = f"mount -t tmpfs -o size=8m none {disk} && {PROGRAM} import recording {disk}/rec {folder} --rate 1; " \
-             f"echo code $?; ls -A {disk}"
-    done = subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, text=True)
-    if "code" not in done.stdout:
-        pytest.skip("cannot mount here")
-    assert done.stdout.split() == ["code", "1"], done
-    assert "8.74 MB with a margin" in done.stderr and "8.39 MB free" in done.stderr and "--narrow" in done.stderr, done.stderr
+    folder, disk = write_npy_folder(tmp_path / "s", {"stim": session()["stim"].astype("f4")}), tmp_path / "disk"  # 7 MB
+    said = on_a_small_disk(disk, 8, "import", "recording", disk / "rec", folder, "--rate", 1)
+    assert "8.74 MB with a margin" in said and "8.39 MB free" in said and "--narrow" in said, said
 
 
 def test_damaged_hdf5_chunk(tmp_path):

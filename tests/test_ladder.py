@@ -11,6 +11,7 @@ import xml.etree.ElementTree
 import numpy as np
 import pytest
 from program import ROOT, fail, has_torch, lacuna, succeed
+from recording_files import bench_ladder
 from run_files import make_run
 
 RUNGS = ["disk:u8", "disk:bits", "disk:bf16", "disk:positions", "ram:u8", "ram:bits", "worker", "device", "kernel"]
@@ -26,11 +27,7 @@ def screen(tmp_path_factory):
 
 
 def bench(screen, folder, *words, **options):
-    """ladder.json, and what was printed."""
-    file = folder / "ladder.json"
-    out = succeed("bench", "ladder", screen, *QUICK, "--out", folder, "--json", file, *words, **options)
-    assert [path.name for path in folder.iterdir()] == ["ladder.json"], "something was left behind"
-    return json.loads(file.read_text()), out
+    return bench_ladder(screen, folder, *QUICK, *words, **options)
 
 
 def layout(screen):

@@ -62,7 +62,9 @@ def test_a_training_reads_what_was_prepared(recording, tmp_path, frames, rung):
     store = tmp_path / "store" if rung == "disk:chunks" else '""'
     config = write(tmp_path, recording, frames, rung, store=store)
     said = fail("train", config, "--out", tmp_path / "none")
-    assert "lacuna prepare" in said and "mine" in said, said
+    assert f"`lacuna prepare {config}` writes it" in said and "mine" in said, said
+    said = fail("train", config, "--set", "train.seed=2", "--out", tmp_path / "none")
+    assert f"`lacuna prepare {config} --set train.seed=2`" in said, said
     said = succeed("prepare", config)
     assert "1 sessions written, 0 there already" in said and "rec.derived/" in said
     assert ("disk:chunks, 1 sessions" in said) == (rung == "disk:chunks")

@@ -6,13 +6,14 @@ import pathlib
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 from checkpoint_files import tensors
 from program import PROGRAM, has_torch, lacuna, succeed
-from test_recording_stores import make_cgroup
+from recording_files import make_cgroup, setting_words
 
 SIDE, LAGS, BATCH = 51, 8, 64
 GROUP_MB, DATA_MB = 256, 400  # of a control group; of private memory (torch's own libraries take 300 MB of that)
@@ -106,8 +107,7 @@ def words(rung, out, **changes):
     settings = {**SETTINGS, "rung": rung, **changes}
     if "chunks" in rung:
         settings["store"] = "chunks"
-    return ["train", "config.yaml", "--out", out, *(word for item in settings.items() for word in
-                                                    ("--set", "=".join(map(str, item))))]
+    return ["train", "config.yaml", "--out", out, *setting_words(settings)]
 
 
 def drop_cache(folder):
@@ -153,6 +153,46 @@ def test_what_does_not_fit_is_refused_with_what_would(folder, bound, tmp_path):
     for remedy in ("disk:u8 holds no frames in memory", "tiered with ", "the first 1 of 4 sessions, ", "--step ", "--resize "):
         assert remedy in last, f"{remedy} is missing: {last}"
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_memory_that_runs_out_is_said_before_it_has(folder, tmp_path):
+    """Another process of the group takes what the training was left: the note comes while both live."""
+    group = make_cgroup(1024, 8)
+    if group is None:
+        pytest.skip("no control group can be made here")
+    enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))  # noqa: E731
+    command = words("disk:u8", tmp_path / "run", **{"train.epochs": 100_000, "train.log_every": 1})
+    errors, metrics, started = tmp_path / "errors", tmp_path / "run" / "metrics.jsonl", []
+
+    def wait_for(condition):
+        deadline = time.monotonic() + 280
+        while not condition():
+            assert all(process.poll() is None for process in started) and time.monotonic() < deadline, errors.read_text()
+            time.sleep(0.02)
+
+    try:
+        with open(errors, "w") as file:
+            started.append(subprocess.Popen([str(word) for word in (PROGRAM, *command)], cwd=folder, preexec_fn=enter,
+                                            stdout=subprocess.DEVNULL, stderr=file, env={**os.environ, "OMP_NUM_THREADS": "1"}))
+        wait_for(lambda: metrics.exists() and metrics.stat().st_size > 0)
+        assert "of memory are left" not in errors.read_text()
+        ballast = (1024 << 20) - held_bytes(group) - (64 << 20)  # a tenth is wanted in reserve: 107 MB
+        assert ballast > 128 << 20
+        script = f"import time; block = bytearray({ballast}); print('there', flush=True); time.sleep(600)"
+        started.append(subprocess.Popen([sys.executable, "-c", script], preexec_fn=enter, stdout=subprocess.PIPE, text=True))
+        wait_for(lambda: "of memory are left (107 MB were wanted in reserve)" in errors.read_text())
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        close_group(group)
+
+
+def held_bytes(group):
+    """Of a control group: what is not file cache, which would be given back."""
+    usage = next(group / name for name in ("memory.current", "memory.usage_in_bytes") if (group / name).exists())
+    sizes = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(usage.read_text()) - int(sizes["inactive_file"]) - int(sizes["active_file"])
 
 
 def frames_of(pid):

@@ -1,7 +1,6 @@
 """Stores of a recording's frames: prepared, killed, completed, read with numpy and zarr, damaged, verified, cleaned away."""
 
 import json
-import os
 import pathlib
 import random
 import shutil
@@ -12,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from program import PROGRAM, Started, fail, has_torch, lacuna, succeed
+from recording_files import make_cgroup, on_a_small_disk, train_words
 
 
 @pytest.fixture(scope="module")
@@ -115,35 +115,28 @@ def test_a_flipped_byte_is_found(movies, tmp_path, seed):
         succeed("verify", store, "--recording", movies)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_a_small_disk_is_seen_before_anything_is_written(movies, tmp_path):
     disk = tmp_path / "disk"
-    disk.mkdir()
-    script = f"mount -t tmpfs -o size=20m none {disk} && {PROGRAM} prepare {movies} --rung disk:f32 --out {disk}/store; " \
-             f"echo code $?; ls -A {disk}"
-    done = subprocess.run(["unshare", "-m", "bash", "-c", script], capture_output=True, text=True)
-    if "code" not in done.stdout:
-        pytest.skip("cannot mount here")
-    assert done.stdout.split() == ["code", "1"], done
-    assert "MB are free there" in done.stderr and "disk:u8 reads the recording itself" in done.stderr, done.stderr
+    said = on_a_small_disk(disk, 20, "prepare", movies, "--rung", "disk:f32", "--out", disk / "store")
+    assert "MB are free there" in said and "disk:u8 reads the recording itself" in said, said
     for remedy in ("disk:chunks takes", "(`lacuna transform` with --step 4)", "(--resize "):  # 57 MB and 17 to write in
-        assert remedy in done.stderr, f"{remedy} is missing: {done.stderr}"
+        assert remedy in said, f"{remedy} is missing: {said}"
 
 
-def make_cgroup(megabytes, number=0):
-    """A new control group with so much memory; None where none can be made."""
-    for folder, limit in (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
-        group = pathlib.Path(folder) / f"lacuna-test-{os.getpid()}-{number}"
-        try:
-            group.mkdir()
-            if not (group / limit).exists():  # an ordinary folder: no control groups are mounted there
-                raise OSError
-            (group / limit).write_text(str(megabytes << 20))
-            return group
-        except OSError:
-            if group.exists():
-                group.rmdir()
-    return None
+def test_a_small_disk_is_seen_before_transforms_are_written(movies, tmp_path):
+    """14 MB of frames become 57 MB of floats; 25 MB have room for 20.8."""
+    disk, transforms = tmp_path / "disk", "transforms:\n  stim: {from: stim, ops: [{whiten: {rows: all}}]}\n"
+    (tmp_path / "t.yaml").write_text(transforms)
+    said = on_a_small_disk(disk, 25, "transform", movies, disk / "white", "--config", tmp_path / "t.yaml")
+    frames = sum(frames.nbytes for frames in frames_of(movies).values())
+    rows = sum(len(frames) for frames in frames_of(movies).values())
+    needed = (4 * frames + 4 * rows) / 1e6
+    assert f"needs {needed:.1f} MB" in said and f"({1.2 * needed:.1f} MB with the margin of 1.2)" in said, said
+    for remedy in ("26.2 MB are free there", f"cast to u8 at the end, about {needed / 4:.1f} MB", "the first 1 of 3 sessions",
+                   "--step 3", "--resize ", "another disk"):
+        assert remedy in said, f"{remedy} is missing: {said}"
+    (tmp_path / "c.yaml").write_text(f"recording: {movies}\nrung: disk:f32\nderived: {tmp_path}/small/white\n{transforms}")
+    assert f"needs {needed:.1f} MB" in on_a_small_disk(tmp_path / "small", 25, "prepare", tmp_path / "c.yaml")
 
 
 def test_the_guard_sees_a_cgroup(movies, tmp_path):
@@ -178,16 +171,43 @@ def test_clean_lists_and_removes_what_it_is_told(movies, tmp_path):
     assert not unused.exists() and used.exists()
 
 
-def train_words(recording, out, **changes):
-    """A training that is long enough to be watched. Keys of `changes` have __ for the dot."""
-    settings = {"recording": recording, "window.lags": 3, "model.channels": 2, "model.temporal": 1, "model.layers": 1,
-                "model.first_kernel": 3, "train.epochs": 1, "train.steps_an_epoch": 4, "train.batch": 8, "train.log_every": 1,
-                "train.device": "cpu", "evaluate.baselines": "false", "evaluate.parts": "[]",
-                **{key.replace("__", "."): value for key, value in changes.items()}}
-    out.parent.mkdir(exist_ok=True)
-    (out.parent / "empty.yaml").write_text(f"recording: {recording}\n")
-    return ["train", out.parent / "empty.yaml", "--out", out,
-            *(word for item in settings.items() for word in ("--set", "=".join(map(str, item))))]
+def test_clean_knows_what_transforms_have_left(tmp_path):
+    """Derived recordings and remembered statistics: what a config reads stays, what none does is listed and can go."""
+    rec = tmp_path / "rec"
+    succeed("generate", "recording", rec, "--sessions", 1, "--minutes", 0.2, "--side", 17, "--units", 3, "--seed", 3)
+    succeed("split", rec, "--name", "trials", "--seed", 1)
+    (tmp_path / "configs").mkdir()
+    configs, derived = [], []
+    for number, epsilon in enumerate((0.001, 0.1)):
+        configs.append(tmp_path / "configs" / f"{number}.yaml")
+        configs[-1].write_text(f"recording: {rec}\nrung: disk:f32\n"
+                               f"transforms:\n  stim: {{from: stim, ops: [{{whiten: {{epsilon: {epsilon}}}}}]}}\n")
+        before = set((tmp_path / "rec.derived").glob("*"))
+        succeed("prepare", configs[-1])
+        derived += set((tmp_path / "rec.derived").iterdir()) - before
+    statistics = rec / "statistics"
+    files = sorted(statistics.iterdir())
+    assert len(files) == 2 * len(list(rec.glob("*/*/stim.npy")))
+    assert "0 of them referred to by no run" in succeed("clean", tmp_path)
+    assert "refers to it" in fail("clean", tmp_path, "--remove", derived[1])
+    configs[1].unlink()
+    listed = succeed("clean", tmp_path)
+    assert str(derived[1]) in listed and str(derived[0]) not in listed and f"{statistics} " in listed, listed
+    assert "2 of them referred to by no run" in listed and "nothing was removed" in listed
+    assert sorted(statistics.iterdir()) == files and derived[1].exists()
+    succeed("transform", derived[1], tmp_path / "more", "--without", "behavior")
+    assert "more refers to it" in fail("clean", tmp_path, "--remove", derived[1])  # its frames lie there
+    succeed("clean", tmp_path, "--remove", tmp_path / "more")
+    succeed("clean", tmp_path, "--remove", derived[1], "--remove", statistics)
+    assert derived[0].exists() and not derived[1].exists() and len(list(statistics.iterdir())) == len(files) // 2
+    assert "0 of them referred to by no run" in succeed("clean", tmp_path)
+    assert "0 sessions written, 1 there already" in succeed("prepare", configs[0])
+    succeed("info", rec, "--check")
+
+
+TINY = {"window.lags": 3, "model.channels": 2, "model.temporal": 1, "model.layers": 1, "model.first_kernel": 3,
+        "train.epochs": 1, "train.steps_an_epoch": 4, "train.batch": 8, "train.log_every": 1, "train.device": "cpu",
+        "evaluate.baselines": "false", "evaluate.parts": "[]"}
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +225,7 @@ def test_a_store_in_use_is_left_alone(split_movies, tmp_path):
     store, run = tmp_path / "store", tmp_path / "runs" / "run"
     prepare = ["prepare", split_movies, "--rung", "disk:bf16", "--out", store, "--again"]
     succeed(*prepare[:-1])
-    started = Started(*train_words(split_movies, run, rung="disk:bf16", store=store, train__epochs=10_000))
+    started = Started(*train_words(split_movies, run, TINY, rung="disk:bf16", store=store, train__epochs=10_000))
     metrics = run / "metrics.jsonl"
     assert started.wait_for(lambda: metrics.exists() and metrics.stat().st_size > 0)
     assert "in use by another program" in fail(*prepare)
@@ -216,15 +236,23 @@ def test_a_store_in_use_is_left_alone(split_movies, tmp_path):
     succeed("verify", store, "--recording", split_movies)
 
 
+def test_a_budget_for_no_session_is_said(split_movies, tmp_path):
+    smallest = min(sum(file.stat().st_size // 289 * 289 for file in session.glob("*/stim.npy"))
+                   for session in split_movies.glob("m*"))
+    said = lacuna(*train_words(split_movies, tmp_path / "a", TINY, rung="tiered", tiered__hot=10_000)).stderr
+    assert "tiered.hot is 10.0 kB, and the smallest session takes" in said and f"{smallest / 1e3:.0f} kB" in said, said
+    assert "tiered.hot" not in lacuna(*train_words(split_movies, tmp_path / "b", TINY, rung="tiered", tiered__hot=smallest)).stderr
+
+
 def test_rounding_is_said_at_the_start(split_movies, tmp_path):
-    said = lacuna(*train_words(split_movies, tmp_path / "a", rung="ram:bf16"))
+    said = lacuna(*train_words(split_movies, tmp_path / "a", TINY, rung="ram:bf16"))
     assert said.returncode == 0 and "all 256 grey levels stay distinct" in said.stderr, said.stderr
-    assert "bf16" not in lacuna(*train_words(split_movies, tmp_path / "b", rung="ram:f32")).stderr
+    assert "bf16" not in lacuna(*train_words(split_movies, tmp_path / "b", TINY, rung="ram:f32")).stderr
     (tmp_path / "f32.yaml").write_text("transforms:\n  stim: {from: stim, ops: [normalise]}\n")
     succeed("transform", split_movies, tmp_path / "floats", "--config", tmp_path / "f32.yaml")
     if "trials" not in succeed("info", tmp_path / "floats", "--json"):
         succeed("split", tmp_path / "floats", "--name", "trials", "--seed", 1)
-    said = lacuna(*train_words(tmp_path / "floats", tmp_path / "c", rung="ram:bf16"))
+    said = lacuna(*train_words(tmp_path / "floats", tmp_path / "c", TINY, rung="ram:bf16"))
     assert "field 'stim', which is f32" in said.stderr and "behaviour stay as recorded" in said.stderr, said.stderr
     plan = json.loads(succeed("plan", tmp_path / "floats", "--json"))
     lost = {rung["rung"]: rung["lost"] for rung in plan["rungs"]}

@@ -1,13 +1,16 @@
 """Training on a recording through the program: scores and rates against NumPy, resuming, rungs, frozen cores, refusals."""
 
+import html
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
 import pytest
 from checkpoint_files import tensors
 from program import ROOT, Started, fail, has_torch, lacuna, succeed, together
+from recording_files import manifest, read, train_words
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 LAGS = 6
@@ -20,11 +23,7 @@ SMALL = {
 
 
 def words(recording, out, **changes):
-    """The command that starts a run. Keys of `changes` have __ for the dot."""
-    settings = {**SMALL, "recording": recording, **{key.replace("__", "."): value for key, value in changes.items()}}
-    empty = out.parent / "empty.yaml"
-    empty.write_text(f"recording: {recording}\n")
-    return ["train", empty, "--out", out, *(word for item in settings.items() for word in ("--set", "=".join(map(str, item))))]
+    return train_words(recording, out, SMALL, **changes)
 
 
 def train(recording, out, **changes):
@@ -52,25 +51,12 @@ def reference(recording):
     return train(recording, recording.parent / "reference", train__epochs=6)
 
 
-def manifest(recording):
-    return json.loads((recording / "manifest.json").read_text())
-
-
 def evaluation(run):
     return json.loads((run / "recording_evaluation.json").read_text())
 
 
 def field(recording, session, segment, name):
-    """A field as numbers, bits unpacked."""
-    for one in manifest(recording)["sessions"]:
-        for part in one["segments"]:
-            for of in part["fields"]:
-                if (one["name"], part["name"], of["name"]) == (session, segment, name):
-                    rows = np.load(recording / session / segment / f"{name}.npy")
-                    if of.get("packed"):
-                        rows = np.unpackbits(rows, axis=1, bitorder="little")[:, : of["shape"][1]]
-                    return rows
-    raise KeyError(name)
+    return read(recording, name, session, segment)
 
 
 def served(recording, session, segment):
@@ -204,7 +190,6 @@ def test_a_new_session_on_a_frozen_core(recording, tmp_path):
 
 
 def test_a_session_that_is_added_later_changes_nothing(recording, tmp_path):
-    import shutil
     copy = shutil.copytree(recording, tmp_path / "rec")
     whole = train(copy, tmp_path / "whole", train__epochs=2)
     succeed("generate", "recording", copy, "--add", "--sessions", 1, "--first-session", 2, "--minutes", 0.5, "--side", 17,
@@ -246,6 +231,38 @@ def test_profile_step_report_and_info(recording, reference, tmp_path):
     assert "Learned fields" in page and page.count("data:image/png") == 10
     assert "Rates against counts" in page and "Scores by session and segment" in page
     assert "bits per spike" in succeed("info", reference)
+
+
+def test_the_report_shows_the_ladder_of_a_recording(recording, reference, tmp_path):
+    run = shutil.copytree(reference, tmp_path / "run")
+    ladder = ["--rungs", "ram:u8@device,disk:u8@device", "--batch", 16, "--lags", 5, "--seconds", 0.01, "--out", tmp_path,
+              "--json", run / "ladder.json"]
+
+    def section():
+        succeed("report", run, "--out", tmp_path / "report.html")
+        page = html.unescape((tmp_path / "report.html").read_text())
+        return page[page.index('<section id="ladder">') : page.index('<section id="config">')]
+
+    succeed("bench", "ladder", recording, *ladder, "--train", "--steps", 1, "--rounds", 1)
+    shown, measured = section(), json.loads((run / "ladder.json").read_text())
+    assert measured["machine"] in shown and "windows of 5 lags, batch 16" in shown and "core_readout" in shown
+    for row in measured["rungs"]:
+        assert f"<td>{row['name']}</td>" in shown
+    assert "windows a second" in shown and "training steps a second" in shown and "over ready" in shown
+    assert "another recording" not in shown and "Measured with lags 5, while this run was trained with 6." in shown
+    succeed("generate", "recording", tmp_path / "other", "--sessions", 1, "--minutes", 0.3, "--side", 17, "--units", 3)
+    succeed("bench", "ladder", tmp_path / "other", *ladder)
+    shown, first = section(), manifest(recording)["sessions"][0]["name"]
+    assert f"Measured on another recording than this run's: {tmp_path}/other, whose session {first}" in shown
+    assert "training steps a second" not in shown and "over ready" not in shown
+    (run / "ladder.json").write_text((run / "ladder.json").read_text().replace("windows_per_s", "windows_per_m", 1))
+    assert "ladder.json" in fail("report", run, "--out", tmp_path / "report.html")
+
+
+def test_no_parts_are_no_work(recording, tmp_path):
+    run = train(recording, tmp_path / "run", train__epochs=1, evaluate__parts="[]")
+    assert not (run / "fields").exists() and evaluation(run)["parts"] == [] == evaluation(run)["fields"]
+    assert "Learned fields" not in succeed("report", run, "--out", tmp_path / "page.html") + (tmp_path / "page.html").read_text()
 
 
 def test_the_config_of_the_demo_finds_the_fields(tmp_path):

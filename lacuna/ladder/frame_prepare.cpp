@@ -146,9 +146,7 @@ class FramePreparer {
 
  private:
   // Segments without the field are left out, as windows leave them out.
-  bool has_frames(const Segment& segment) const {
-    return options_.transform || segment.find(settings_.field);
-  }
+  bool has_frames(const Segment& segment) const { return segment.find(settings_.field); }
 
   uint64_t count_rows(const Session& session) const {
     uint64_t rows = 0;
@@ -168,7 +166,7 @@ class FramePreparer {
     read_manifest(there.path(), [&] {
       const bool is_current = hash_from_hex(there.manifest().at("made_from").get<std::string>()) ==
                                   frames_hash(session, settings_.field) &&
-                              there.manifest().at("settings") == to_json(settings_);
+                              has_settings(there.manifest().at("settings"), settings_);
       if (!is_current)
         throw Error(
             "store {} holds session '{}' made from other frames or with other settings; "
@@ -215,7 +213,7 @@ class FramePreparer {
   }
 
   void check_segment(const Session& session, const Segment& segment) const {
-    if (options_.transform || !has_frames(segment)) return;
+    if (!has_frames(segment)) return;
     const Field& field = segment.field(settings_.field);
     const bool is_known = field.dtype == DType::u8 ||
                           (field.dtype == DType::f32 && stored_dtype(settings_.form) != DType::u8);
@@ -232,15 +230,10 @@ class FramePreparer {
     for (const Session* session : missing)
       for (const Segment& segment : session->segments) {
         if (!has_frames(segment)) continue;
-        uint64_t a_frame = 1;
-        if (options_.transform)
-          for (const uint64_t size : options_.transform->row_shape) a_frame *= size;
-        else
-          a_frame = segment.field(settings_.field).columns();
-        pixels += segment.frames * a_frame;
+        pixels += segment.frames * segment.field(settings_.field).columns();
       }
     uint64_t needed = pixels * item_size(stored_dtype(settings_.form));
-    if (settings_.form == Form::chunks && needed > 0 && !options_.transform)
+    if (settings_.form == Form::chunks && needed > 0)
       needed =
           uint64_t(double(needed) /
                    sample_chunks(recording_, settings_, {.chunks = 48, .seconds = 0.3}).ratio());
@@ -269,31 +262,18 @@ class FramePreparer {
     stored.units.clear();
     std::erase_if(stored.segments, [&](const Segment& segment) { return !has_frames(segment); });
     for (Segment& segment : stored.segments)
-      segment.fields = {write_segment(directory, session, session.segment(segment.name))};
+      segment.fields = {write_segment(directory, session.segment(segment.name))};
     directory.commit({{"settings", to_json(settings_)},
                       {"made_from", made_from},
                       {"session", to_json(stored)},
                       {"made_by", options_.made_by}});
   }
 
-  Field write_segment(DirectoryWriter& directory, const Session& session, const Segment& segment) {
+  Field write_segment(DirectoryWriter& directory, const Segment& segment) {
     const auto advance = [&](uint64_t rows) {
       throw_if_stopped();
       progress_.advance(done_ += rows);
     };
-    if (const FrameTransform* transform = options_.transform) {
-      SegmentWriter writer(directory, settings_, segment, transform->dtype, transform->row_shape);
-      transform->run(session, segment, [&](std::span<const std::byte> rows) {
-        writer.append(rows);
-        advance(0);
-      });
-      advance(segment.frames);
-      Field field = writer.finish();
-      if (field.rows() != segment.frames)
-        throw Error("a transform of {}/{} gave {} frames for {}", session.name, segment.name,
-                    field.rows(), segment.frames);
-      return field;
-    }
     const Field& field = segment.field(settings_.field);
     SegmentWriter writer(directory, settings_, segment, field.dtype,
                          {field.shape.begin() + 1, field.shape.end()});
@@ -323,10 +303,10 @@ class FramePreparer {
 PreparedFrames prepare_frames(const Recording& recording, const FrameStoreSettings& settings,
                               const fs::path& out, const PrepareFramesOptions& options,
                               Progress& progress) {
-  const bool is_form = settings.form == Form::u8 || settings.form == Form::bf16 ||
-                       settings.form == Form::f32 || settings.form == Form::chunks;
+  const bool is_form =
+      settings.form == Form::bf16 || settings.form == Form::f32 || settings.form == Form::chunks;
   if (!is_form)
-    throw Error("recordings are prepared for disk:u8, disk:bf16, disk:f32 or disk:chunks, not {}",
+    throw Error("recordings are prepared for disk:bf16, disk:f32 or disk:chunks, not {}",
                 name(Rung{Place::disk, settings.form}));
   return FramePreparer(recording, settings, out, options, progress).run();
 }

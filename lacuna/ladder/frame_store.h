@@ -1,9 +1,9 @@
 // A store of frames: what `lacuna prepare RECORDING` writes, and the disk rungs beside disk:u8
 // read.
 //
-//   store/manifest.json                       which rung, field and transforms, and the sessions
+//   store/manifest.json                       which rung and field, and the sessions
 //   store/SESSION/manifest.json               that session: what it was made from, its files
-//   store/SESSION/SEGMENT/FIELD.npy           [T, Y, X] u8, bf16 (as <u2) or f32, and
+//   store/SESSION/SEGMENT/FIELD.npy           [T, Y, X] bf16 (as <u2) or f32, and
 //   store/SESSION/SEGMENT/FIELD.check.npy     u32 [T], as beside a recording's own fields, or
 //   store/SESSION/SEGMENT/FIELD.zarr/         chunks of u8 (store/zarr/zarr_writer.h)
 //
@@ -28,17 +28,18 @@
 
 namespace lacuna {
 
-// What a store holds: which frames, and what was done to them.
+// What a store holds: which frames, and how.
 struct FrameStoreSettings {
-  Form form = Form::bf16;  // u8, bf16, f32, chunks
+  Form form = Form::bf16;  // bf16, f32, chunks
   std::string field = "stim";
-  std::string compressor = "lz4";   // of chunks: lz4, zstd, ..
-  uint64_t rows_per_chunk = 33;     // of chunks: about a window
-  Json transforms = Json::array();  // settings of what was done to the frames before; [] nothing
+  std::string compressor = "lz4";  // of chunks: lz4, zstd, ..
+  uint64_t rows_per_chunk = 33;    // of chunks: about a window
 
   bool operator==(const FrameStoreSettings&) const = default;
 };
 Json to_json(const FrameStoreSettings& settings);
+// Whether a manifest says the same of what decides its bytes.
+bool has_settings(const Json& manifest, const FrameStoreSettings& settings);
 
 // A session of a store, in the recording's order of segments.
 struct StoredSession {
@@ -83,30 +84,17 @@ class FrameStore {
   std::vector<StoredSession> sessions_;
 };
 
-// What is done to frames before they are stored, a session at a time: whatever needs more than a
-// window (recording/transforms). None: nothing.
-struct FrameTransform {
-  Json settings = Json::array();
-  // The frames of a segment, oldest first, piece by piece: calls `take` with u8 or f32 rows.
-  using Take = std::function<void(std::span<const std::byte> rows)>;
-  std::function<void(const Session& session, const Segment& segment, const Take& take)> run;
-  DType dtype = DType::u8;  // of what it gives
-  Shape row_shape = {};     // of what it gives
-};
-
 struct PrepareFramesOptions {
   std::vector<std::string> sessions = {};  // only these; empty: all
   bool again = false;                      // also those that are there
   Json made_by = Json::object();
-  const FrameTransform* transform = nullptr;
 };
 struct PreparedFrames {
   uint64_t sessions = 0, written = 0, bytes = 0;  // in the store; by this call; on disk
   bool is_stopped = false;                        // by a signal: what was finished is kept
 };
 // Writes or completes the store at `out`. Throws Error before anything is written where the disk is
-// too small, the field is no u8 (unless a transform makes it something else), or another store lies
-// there.
+// too small, the field is not of a type that can be stored so, or another store lies there.
 PreparedFrames prepare_frames(const Recording& recording, const FrameStoreSettings& settings,
                               const fs::path& out, const PrepareFramesOptions& options,
                               Progress& progress = Progress::none());

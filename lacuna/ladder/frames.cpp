@@ -23,6 +23,7 @@ struct Frames::State {
   Shape shape;  // [Y, X]
   uint64_t pixels = 0;
   std::shared_ptr<const DirectoryLock> lock;  // of the store; null: the recording's own frames
+  std::string note;
   struct OfSession {
     std::unique_ptr<FrameHolder> holder;  // null: not chosen
     FrameCast cast;
@@ -104,7 +105,7 @@ class FramesOpener {
     if (!options.store.empty() || needs_store(rung_)) open_store();
   }
 
-  std::vector<PlannedSession> plan() const {
+  std::vector<PlannedSession> plan() {
     std::vector<PlannedSession> planned;
     for (size_t s = 0; s < recording_.sessions().size(); ++s)
       if (is_chosen(recording_.sessions()[s].name)) planned.push_back(plan_session(s));
@@ -123,6 +124,7 @@ class FramesOpener {
   }
 
   std::shared_ptr<const DirectoryLock> lock() const { return store_ ? store_->lock() : nullptr; }
+  const std::string& note() const { return note_; }
 
  private:
   bool is_chosen(const std::string& name) const {
@@ -133,15 +135,18 @@ class FramesOpener {
   void open_store() {
     // A recording that holds floats already needs no other copy of them.
     if (options_.store.empty() && holds(held_dtype(rung_)) && rung_.form != Form::chunks) return;
-    const Form form = rung_.place == Place::tiered || is_resident(rung_) ? Form::u8 : rung_.form;
+    const bool is_u8 = rung_.place == Place::tiered || is_resident(rung_) || rung_.form == Form::u8;
+    if (is_u8)
+      throw Error("rung {} reads the recording itself: take the key `store` out ({})", name(rung_),
+                  options_.store.string());
     if (options_.store.empty()) {
       FrameStoreSettings settings;
-      settings.form = form;
+      settings.form = rung_.form;
       settings.field = options_.field;
       throw Error("rung {} needs a store (key `store`); `{}` makes one", name(rung_),
                   prepare_frames_command(recording_.path(), settings, "STORE"));
     }
-    store_ = FrameStore::open(options_.store, recording_, form, options_.field);
+    store_ = FrameStore::open(options_.store, recording_, rung_.form, options_.field);
   }
 
   bool holds(DType dtype) const {
@@ -173,10 +178,8 @@ class FramesOpener {
     if (planned.fields.empty())
       throw Error("session '{}' has no field '{}', whose frames are to be read", session.name,
                   options_.field);
-    // Windows leave a segment without frames out. A store of made frames has them of all.
-    const bool is_all = planned.fields.size() == session.segments.size();
-    for (uint32_t g = 0; g < session.segments.size(); ++g)
-      if (is_all || session.segments[g].find(options_.field)) planned.segments.push_back(g);
+    for (uint32_t g = 0; g < session.segments.size(); ++g)  // as windows leave others out
+      if (session.segments[g].find(options_.field)) planned.segments.push_back(g);
     LACUNA_ASSERT(planned.segments.size() == planned.fields.size());
     leave_out_segments(session, planned);
     for (size_t i = 0; i < planned.fields.size(); ++i)
@@ -211,7 +214,7 @@ class FramesOpener {
     planned = std::move(kept);
   }
 
-  void choose_places(std::vector<PlannedSession>& planned) const {
+  void choose_places(std::vector<PlannedSession>& planned) {
     if (options_.hot_bytes == 0)
       throw Error("rung tiered needs the number of bytes that it may hold in memory (hot_bytes)");
     std::vector<uint64_t> bytes;
@@ -236,8 +239,19 @@ class FramesOpener {
       throw Error("the sessions named for ram:u8 take {}, but tiered may hold {}",
                   format_bytes(named_bytes), format_bytes(options_.hot_bytes));
     hot = choose_hot(bytes, shares, hot, options_.hot_bytes);
+    note_ = nothing_hot(bytes, hot);
     for (size_t i = 0; i < planned.size(); ++i)
       planned[i].rung = {hot[i] ? Place::ram : Place::disk, Form::u8, rung_.expanded_at};
+  }
+
+  // bytes: [sessions], 0 where one is to lie on the disk.
+  std::string nothing_hot(std::vector<uint64_t> bytes, const std::vector<bool>& hot) const {
+    std::erase(bytes, 0);
+    if (bytes.empty() || std::ranges::find(hot, true) != hot.end()) return {};
+    return fmt::format(
+        "tiered.hot is {}, and the smallest session takes {}: none lies in memory, all are read as "
+        "disk:u8",
+        format_bytes(options_.hot_bytes), format_bytes(std::ranges::min(bytes)));
   }
 
   static void check_named(const std::string& session, Rung rung) {
@@ -250,6 +264,7 @@ class FramesOpener {
   const FramesOptions& options_;
   Rung rung_;
   std::optional<FrameStore> store_;
+  std::string note_;
 };
 
 // What will be loaded by this process, and whether there is room for it.
@@ -294,9 +309,10 @@ Frames::Frames(const Recording& recording, const FramesOptions& options, Progres
   state->moved = moved_dtype(state->rung, options.cast);
   FramesOptions chosen = options;
   chosen.rung = state->rung;
-  const FramesOpener opener(recording, chosen);
+  FramesOpener opener(recording, chosen);
   const std::vector<PlannedSession> planned = opener.plan();
   state->lock = opener.lock();
+  state->note = opener.note();
   check_room(recording, chosen, planned);
 
   state->sessions.resize(recording.sessions().size());
@@ -341,6 +357,8 @@ Rung Frames::rung() const { return state_->rung; }
 DType Frames::dtype() const { return state_->moved; }
 const Shape& Frames::frame_shape() const { return state_->shape; }
 uint64_t Frames::frame_bytes() const { return state_->pixels * item_size(state_->moved); }
+
+const std::string& Frames::note() const { return state_->note; }
 
 uint64_t Frames::held_bytes() const {
   uint64_t bytes = 0;

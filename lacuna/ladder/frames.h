@@ -39,8 +39,8 @@ struct FramesOptions {
   Rung rung = {Place::disk, Form::u8};
   std::string field = "stim";
   Json view = Json::array();  // ops that are applied when frames are read (frame_view.h)
-  // What `lacuna prepare` made: of the rungs that need one (recording_rungs.h); on the u8 rungs a
-  // store of transformed frames, or none for the recording's own.
+  // What `lacuna prepare` made, of the rungs that need one (recording_rungs.h); ram:bf16 and
+  // ram:f32 load it where it is given. Rungs of u8 have none: they read the recording itself.
   fs::path store = {};
   DType cast = DType::f32;          // @worker: f32 or bf16
   uint64_t hot_bytes = 0;           // tiered: never more than this in memory
@@ -68,6 +68,7 @@ class Frames {
   uint64_t frame_bytes() const;      // of what read() writes
   uint64_t held_bytes() const;       // in memory, by all processes of this host together
   uint64_t disk_bytes() const;       // of the files that windows are read from
+  const std::string& note() const;   // what a user should know of where they lie; mostly empty
 
   // Writes `lags` frames to out, [lags, Y, X]: rows t, t - step, t - 2 * step, .. of a segment, all
   // of them within it. Throws Error for a row that differs from its checksum, and for a file that

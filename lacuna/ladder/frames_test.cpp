@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "lacuna/core/text/text.h"
 #include "lacuna/ladder/recording_source.h"
 #include "lacuna/load/session_order.h"
 #include "lacuna/recording/testing.h"
@@ -106,6 +107,13 @@ TEST(Frames, TieredHoldsWhatIsDrawnMostAByteWithinItsBudget) {
   options.hot_bytes = bytes[1];
   options.shares = {1, 100, 1};
   EXPECT_EQ(Frames(toy.recording, options).held_bytes(), bytes[1]);
+  EXPECT_EQ(Frames(toy.recording, options).note(), "");
+  options.hot_bytes = std::ranges::min(bytes) - 1;
+  EXPECT_EQ(Frames(toy.recording, options).held_bytes(), 0);
+  EXPECT_NE(Frames(toy.recording, options)
+                .note()
+                .find("the smallest session takes " + format_bytes(std::ranges::min(bytes))),
+            std::string::npos);
   options.hot_bytes = bytes[1] + bytes[2] - 1;
   options.shares = {1, 2, 100};
   const uint64_t held = Frames(toy.recording, options).held_bytes();
@@ -116,7 +124,10 @@ TEST(Frames, TieredHoldsWhatIsDrawnMostAByteWithinItsBudget) {
   EXPECT_EQ(Frames(toy.recording, options).held_bytes(), bytes[0]);
   options.hot_bytes = bytes[0] - 1;
   EXPECT_ERROR(Frames(toy.recording, options), "named for ram:u8");
+  options.rungs = {{"s0", Rung::disk_u8}, {"s1", Rung::disk_u8}, {"s2", Rung::disk_u8}};
+  EXPECT_EQ(Frames(toy.recording, options).note(), "");  // as it was told to
   EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::tiered}}), "hot_bytes");
+  EXPECT_ERROR(Frames(toy.recording, {.rung = Rung::disk_u8, .store = "store"}), "key `store` out");
 }
 
 TEST(Frames, AFlippedByteIsNeverSilent) {

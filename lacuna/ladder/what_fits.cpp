@@ -7,9 +7,42 @@
 
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/chunk_sample.h"
+#include "lacuna/ladder/guards.h"
 
 namespace lacuna {
 namespace {
+
+using Words = std::vector<std::string>;
+
+std::string size_text(double bytes) { return format_bytes(uint64_t(bytes)); }
+
+void add_sessions(const std::vector<double>& bytes, double room, Words& list) {
+  size_t count = 0;
+  double sum = 0;
+  while (count < bytes.size() && sum + bytes[count] <= room) sum += bytes[count++];
+  if (count > 0 && count < bytes.size())
+    list.push_back(
+        fmt::format("the first {} of {} sessions, {}", count, bytes.size(), size_text(sum)));
+}
+
+void add_rate(double bytes, double room, Words& list) {
+  const double step = std::ceil(bytes / std::max(room, 1.0));
+  if (step < 2 || step > 1000) return;
+  list.push_back(fmt::format("one frame in {}, {} (`lacuna transform` with --step {})", step,
+                             size_text(bytes / step), step));
+}
+
+void add_resolution(double bytes, double room, const Shape& frame, Words& list) {
+  const double times = bytes / std::max(room, 1.0);
+  if (frame.size() != 2 || times <= 1) return;
+  const double part = 1 / std::sqrt(times);
+  const auto height = uint64_t(double(frame[0]) * part);
+  const auto width = uint64_t(double(frame[1]) * part);
+  if (height == 0 || width == 0) return;
+  const double scale = double(height * width) / double(frame[0] * frame[1]);
+  list.push_back(fmt::format("frames of {0}x{1}, {2} (--resize {0}x{1})", height, width,
+                             size_text(bytes * scale)));
+}
 
 class Fitting {
  public:
@@ -34,11 +67,14 @@ class Fitting {
   }
 
   std::string words() const {
-    std::vector<std::string> list;
+    Words list;
     add_rungs(list);
-    add_sessions(list);
-    add_rate(list);
-    add_resolution(list);
+    const auto room = double(request_.room), all = double(all_) * bytes_a_pixel();
+    std::vector<double> sessions;
+    for (const uint64_t pixels : pixels_) sessions.push_back(double(pixels) * bytes_a_pixel());
+    add_sessions(sessions, room, list);
+    add_rate(all, room, list);
+    add_resolution(all, room, frame_, list);
     list.push_back(
         fmt::format("`lacuna plan {}` compares them all", shell_word(recording_.path().string())));
     return fmt::format("what fits: {}", fmt::join(list, "; "));
@@ -50,11 +86,8 @@ class Fitting {
     return form == Form::chunks ? 1 / ratio_ : double(item_size(held_dtype({Place::ram, form})));
   }
   double bytes_a_pixel() const { return bytes_a_pixel(request_.rung.form); }
-  std::string size(double pixels, double a_pixel) const {
-    return format_bytes(uint64_t(pixels * a_pixel));
-  }
 
-  void add_rungs(std::vector<std::string>& list) const {
+  void add_rungs(Words& list) const {
     const std::string_view own = is_u8_ ? "disk:u8" : "disk:f32";
     list.push_back(is_memory()
                        ? fmt::format("{} holds no frames in memory", own)
@@ -66,44 +99,11 @@ class Fitting {
       if (needed >= double(all_) * bytes_a_pixel() || needed > double(request_.room)) continue;
       list.push_back(fmt::format("{} takes {}",
                                  name(Rung{is_memory() ? Place::ram : Place::disk, form}),
-                                 size(double(all_), bytes_a_pixel(form))));
+                                 size_text(needed)));
     }
     if (is_memory() && is_u8_ && request_.room > 0 && request_.room < all_)
       list.push_back(fmt::format("tiered with {} of them in memory (tiered.hot)",
                                  format_bytes(request_.room)));
-  }
-
-  void add_sessions(std::vector<std::string>& list) const {
-    uint64_t count = 0, pixels = 0;
-    while (count < pixels_.size() &&
-           double(pixels + pixels_[count]) * bytes_a_pixel() <= double(request_.room))
-      pixels += pixels_[count++];
-    if (count > 0 && count < pixels_.size())
-      list.push_back(fmt::format("the first {} of {} sessions, {}", count, pixels_.size(),
-                                 size(double(pixels), bytes_a_pixel())));
-  }
-
-  // How often what is wanted is what there is room for.
-  double times() const {
-    return double(all_) * bytes_a_pixel() / double(std::max<uint64_t>(request_.room, 1));
-  }
-
-  void add_rate(std::vector<std::string>& list) const {
-    const double step = std::ceil(times());
-    if (step < 2 || step > 1000) return;
-    list.push_back(fmt::format("one frame in {}, {} (`lacuna transform` with --step {})", step,
-                               size(double(all_) / step, bytes_a_pixel()), step));
-  }
-
-  void add_resolution(std::vector<std::string>& list) const {
-    if (frame_.size() != 2 || times() <= 1) return;
-    const double part = 1 / std::sqrt(times());
-    const auto height = uint64_t(double(frame_[0]) * part);
-    const auto width = uint64_t(double(frame_[1]) * part);
-    if (height == 0 || width == 0) return;
-    const double frames = double(all_) / double(frame_[0] * frame_[1]);
-    list.push_back(fmt::format("frames of {0}x{1}, {2} (--resize {0}x{1})", height, width,
-                               size(frames * double(height * width), bytes_a_pixel())));
   }
 
   const Recording& recording_;
@@ -119,6 +119,25 @@ class Fitting {
 
 std::string what_fits(const Recording& recording, const FitRequest& request) {
   return Fitting(recording, request).words();
+}
+
+void check_derive_room(const DeriveNeed& need, const fs::path& out) {
+  const auto bytes = double(need.bytes());
+  const Room free = disk_room(need.bytes(), out);
+  if (free.fits()) return;
+  const auto room = double(disk_room(0, out).left());
+  Words list = {"a folder on another disk"};
+  if (need.has_floats && bytes / 4 <= room)
+    list.push_back(fmt::format("frames cast to u8 at the end, about {}", size_text(bytes / 4)));
+  else if (need.has_floats && bytes / 2 <= room)
+    list.push_back(fmt::format("frames cast to bf16 at the end, about {}", size_text(bytes / 2)));
+  std::vector<double> sessions(need.session_bytes.begin(), need.session_bytes.end());
+  add_sessions(sessions, room, list);
+  add_rate(bytes, room, list);
+  add_resolution(bytes, room, need.frame, list);
+  check_disk_room(need.bytes(), out,
+                  fmt::format("writing the transforms of {} sessions", need.session_bytes.size()),
+                  fmt::format("what fits: {}", fmt::join(list, "; ")));
 }
 
 }  // namespace lacuna

@@ -8,6 +8,7 @@
 
 #include "lacuna/ladder/recording_rungs.h"
 #include "lacuna/recording/recording.h"
+#include "lacuna/recording/transforms/derive_recording.h"
 
 namespace lacuna {
 
@@ -20,5 +21,9 @@ struct FitRequest {
 
 // Compresses a few frames to say what chunks would take, which takes a tenth of a second.
 std::string what_fits(const Recording& recording, const FitRequest& request);
+
+// Before transforms are written to `out`: throws Error with both numbers and what would fit, unless
+// 1.2 times the bytes are free there.
+void check_derive_room(const DeriveNeed& need, const fs::path& out);
 
 }  // namespace lacuna

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/core/system/stop.h"
 #include "lacuna/recording/checked_rows.h"
 #include "lacuna/recording/field_values.h"
 #include "lacuna/recording/transforms/transforms.h"
@@ -23,9 +22,6 @@ class MappedRows {
   const std::byte* row(uint64_t t) const {
     checked_->check_mapped(t, 1, rows_.bytes().data());
     return rows_.bytes().data() + t * field_.row_bytes();
-  }
-  void check_all(uint64_t first, uint64_t count) const {
-    checked_->check_mapped(first, count, rows_.bytes().data());
   }
 
  private:
@@ -239,20 +235,6 @@ uint64_t WindowFields::bytes() const {
     for (const SegmentRows& rows : session)
       for (const InputRows& input : rows.inputs) total += input.bytes;
   return total;
-}
-
-void WindowFields::preload(Progress& progress) const {
-  progress.begin("reading counts, validity and inputs", bytes(), "bytes");
-  uint64_t done = 0;
-  state_->for_each([&](const MappedRows& rows) {
-    constexpr uint64_t kRows = 1 << 16;
-    for (uint64_t t = 0; t < rows.field().rows(); t += kRows) {
-      throw_if_stopped();
-      rows.check_all(t, std::min(kRows, rows.field().rows() - t));
-    }
-    progress.advance(done += rows.field().bytes());
-  });
-  progress.end();
 }
 
 void WindowFields::fill(WindowBatch& batch) const {

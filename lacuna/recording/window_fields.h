@@ -7,7 +7,7 @@
 // These fields are small beside the movie, and a cold row of 168 bytes costs 24 times its bytes: so
 // they are mapped and stay in memory (the page cache: one copy a host, however many processes),
 // bytes() of them. Nothing is read at the start; rows are compared with their checksums the first
-// time they are used, a block of 64 KB at a time. preload() reads all of it ahead.
+// time they are used, a block of 64 KB at a time.
 //
 // Counts that are not valid and not finite are served as 0: a loss multiplies them by their
 // validity.
@@ -31,8 +31,6 @@ class WindowFields {
 
   // Of all rows of these fields in the sessions that have windows, as stored: what a budget counts.
   uint64_t bytes() const;
-  // Reads and checks all of it, in order.
-  void preload(Progress& progress = Progress::none()) const;
 
   // Fills ptr and parts for batch.windows, which are ordered by session. Vectors of a batch that
   // was filled before are used again. Safe to call from many threads, each with its own batch.

@@ -32,6 +32,7 @@ void compare_settings(const RunContents& run, const std::string& config,
   std::set<std::string> keys;
   for (auto* settings : {&here, &there}) {
     settings->erase("screen");  // its contents are compared
+    settings->erase("recording");
     for (const auto& [key, value] : *settings) keys.insert(key);
   }
   const auto shown = [](const std::string& value) { return value.empty() ? "not set" : value; };
@@ -44,17 +45,18 @@ void compare_settings(const RunContents& run, const std::string& config,
     out.push_back("Measured with other settings than this run's: " + listed(differing) + ".");
 }
 
-void compare_screens(const RunContents& run, const std::string& place, const Fingerprint& other,
-                     std::vector<std::string>& out) {
+void compare_data(const RunContents& run, const std::string& place, const Fingerprint& other,
+                  std::vector<std::string>& out) {
+  const char* const kind = run.is_recording() ? "recording" : "screen";
   if (other.parts().empty() || run.info.fingerprint.parts().empty()) {
-    out.push_back(fmt::format("The {} does not say on which screen it was {}.",
-                              other.parts().empty() ? "file" : "run",
+    out.push_back(fmt::format("The {} does not say on which {} it was {}.",
+                              other.parts().empty() ? "file" : "run", kind,
                               other.parts().empty() ? "measured" : "trained"));
     return;
   }
   const auto parts = differing_parts(run, other);
   if (!parts.empty())
-    out.push_back(fmt::format("Measured on another screen than this run's: {}, whose {} differ.",
+    out.push_back(fmt::format("Measured on another {} than this run's: {}, whose {} differ.", kind,
                               place, listed(parts)));
 }
 
@@ -72,7 +74,7 @@ std::vector<std::string> differing_parts(const RunContents& run, const Fingerpri
 std::vector<std::string> differences(const RunContents& run, const StepProfile& profile) {
   std::vector<std::string> out;
   compare_settings(run, profile.config, out);
-  compare_screens(run, screen_path_of(profile.data), screen_fingerprint_of(profile.data), out);
+  compare_data(run, data_path_of(profile.data), data_fingerprint_of(profile.data), out);
   if (!run.info.device.empty() && !profile.device.empty() && run.info.device != profile.device)
     out.push_back(fmt::format("Measured on {}, while this run was trained on {}.", profile.device,
                               run.info.device));
@@ -81,7 +83,7 @@ std::vector<std::string> differences(const RunContents& run, const StepProfile& 
 
 std::vector<std::string> differences(const RunContents& run, const Ladder& ladder) {
   std::vector<std::string> out;
-  compare_screens(run, ladder.screen, ladder.fingerprint, out);
+  compare_data(run, ladder.screen, ladder.fingerprint, out);
   const std::string batch = run.setting("train.batch");
   if (!batch.empty() && !is_same_setting("train.batch", batch, std::to_string(ladder.batch)))
     out.push_back(fmt::format("Measured with batch {}, while this run was trained with {}.",

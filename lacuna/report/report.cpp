@@ -37,7 +37,7 @@ std::vector<PageSection> sections_of_recording_run(const RunContents& run) {
       {"rates", "Rates against counts", rates_section(run)},
       {"fields", "Learned fields", fields_section(run)},
       {"profile", "Profile", profile_section(run)},
-      {"ladder", "Ladder", ladder_section(run)},
+      {"ladder", "Ladder", recording_ladder_section(run)},
       {"config", "Settings, and how to run it again", config_section(run)}};
   std::erase_if(sections, [](const PageSection& section) { return section.html.empty(); });
   return sections;

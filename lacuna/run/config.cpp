@@ -9,6 +9,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/core/text/settings.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/core/text/yaml_text.h"
 #include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/run/model_settings.h"
@@ -254,7 +255,10 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
 }
 
 Config read_config(const fs::path& path, const std::vector<std::string>& settings) {
-  return parse_named(read_sealed_yaml(path), path.string(), settings);
+  Config config = parse_named(read_sealed_yaml(path), path.string(), settings);
+  config.words = shell_word(path.string());
+  for (const std::string& setting : settings) config.words += " --set " + shell_word(setting);
+  return config;
 }
 
 void make_paths_absolute(Config& config) {

@@ -59,6 +59,8 @@ struct Config {
   EvaluateOptions evaluate;
 
   YAML::Node resolved;  // all of it, as written into a run
+  // How a command names it: "config.yaml --set rung=disk:f32". Of a text that is no file: CONFIG.
+  std::string words = "CONFIG";
 
   DataKind kind() const { return recording.is_given() ? DataKind::recording : DataKind::screen; }
 };

@@ -25,15 +25,20 @@ std::string text_of(const Json& json, const char* key) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string screen_path_of(const Json& json) {
-  return json.contains("screen") ? text_of(json.at("screen"), "path") : "";
+std::string data_path_of(const Json& json) {
+  for (const char* kind : {"screen", "recording"})
+    if (json.contains(kind)) return text_of(json.at(kind), "path");
+  return "";
 }
 
-Fingerprint screen_fingerprint_of(const Json& json) {
-  if (!json.contains("screen")) return {};
-  const Json& screen = json.at("screen");
-  if (!screen.contains("fingerprint") || !screen.at("fingerprint").is_object()) return {};
-  return Fingerprint::from_json(screen.at("fingerprint"));
+Fingerprint data_fingerprint_of(const Json& json) {
+  for (const char* kind : {"screen", "recording"}) {
+    if (!json.contains(kind)) continue;
+    const Json& data = json.at(kind);
+    if (data.contains("fingerprint") && data.at("fingerprint").is_object())
+      return Fingerprint::from_json(data.at("fingerprint"));
+  }
+  return {};
 }
 
 void check_format(const fs::path& file, const Json& json, const char* format) {

@@ -16,9 +16,9 @@ double number_of(const Json& json, const char* key);     // NaN
 uint64_t count_of(const Json& json, const char* key);    // 0
 std::string text_of(const Json& json, const char* key);  // empty; a value that is no text: as JSON
 
-// {"screen": {"path": ..., "fingerprint": {...}}}; empty where a file does not say.
-std::string screen_path_of(const Json& json);
-Fingerprint screen_fingerprint_of(const Json& json);
+// {"screen": {"path": ..., "fingerprint": {...}}}, or "recording"; empty where a file does not say.
+std::string data_path_of(const Json& json);
+Fingerprint data_fingerprint_of(const Json& json);
 
 // Throws Error where `json` is not of this format, or of a newer version than 1.
 void check_format(const fs::path& file, const Json& json, const char* format);

@@ -68,8 +68,8 @@ Ladder ladder_from(const Json& json) {
                    .machine = text_of(json, "machine"),
                    .date = text_of(json, "date"),
                    .load = number_of(json, "load"),
-                   .screen = screen_path_of(json),
-                   .fingerprint = screen_fingerprint_of(json),
+                   .screen = data_path_of(json),
+                   .fingerprint = data_fingerprint_of(json),
                    .training = text_of(json, "training"),
                    .rungs = {},
                    .peers = {}};

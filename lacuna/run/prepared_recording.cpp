@@ -55,7 +55,8 @@ DeriveOptions derive_options(const RecordingOptions& options, const TransformSta
   return {.transforms = stages.once, .sessions = options.windows.sessions};
 }
 
-PreparedRecording open_prepared(const RecordingOptions& options) {
+PreparedRecording open_prepared(const Config& config) {
+  const RecordingOptions& options = config.recording;
   const Recording source = Recording::open(options.path);
   PreparedRecording prepared = {source, options.windows};
   if (options.windows.transforms.empty()) return prepared;
@@ -68,14 +69,15 @@ PreparedRecording open_prepared(const RecordingOptions& options) {
   if (!fs::exists(place / "manifest.json"))
     throw Error(
         "the transforms of {} are written once, before a training, and {} is not there; `lacuna "
-        "prepare CONFIG` with this config writes it",
-        fmt::join(names_of(once), ", "), place.string());
+        "prepare {}` writes it",
+        fmt::join(names_of(once), ", "), place.string(), config.words);
+  prepared.lock = std::make_shared<const DirectoryLock>(place, DirectoryLock::Use::reading);
   prepared.recording = Recording::open(place);
   const std::string changed =
       changed_since(source, prepared.recording, derive_options(options, stages.fields));
   if (!changed.empty())
-    throw Error("{}: {}; `lacuna prepare CONFIG` with this config {}", place.string(), changed,
-                "says what to do, or adds what is missing");
+    throw Error("{}: {}; `lacuna prepare {}` says what to do, or adds what is missing",
+                place.string(), changed, config.words);
   return prepared;
 }
 

@@ -6,12 +6,14 @@
 // transforms: other transforms get another place.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "lacuna/recording/recording.h"
 #include "lacuna/recording/transforms/derive_recording.h"
 #include "lacuna/recording/transforms/transform_stages.h"
-#include "lacuna/run/recording_config.h"
+#include "lacuna/run/config.h"
+#include "lacuna/store/directory_lock.h"
 
 namespace lacuna {
 
@@ -19,6 +21,8 @@ struct PreparedRecording {
   Recording recording;
   WindowSettings windows;          // its transforms are those that are made late
   Json frame_ops = Json::array();  // FramesOptions::view
+  // Of a derived one: while it lives nobody removes what is read. Null: the recording itself.
+  std::shared_ptr<const DirectoryLock> lock = {};
 };
 
 // Of a config: fields that are written once, those made late of rows, and late ops of the frames.
@@ -33,6 +37,6 @@ DeriveOptions derive_options(const RecordingOptions& options, const TransformSta
 
 // Throws Error with the command that writes it where the derived recording is missing, lacks a
 // session, or was made from other bytes than the recording has now.
-PreparedRecording open_prepared(const RecordingOptions& options);
+PreparedRecording open_prepared(const Config& config);
 
 }  // namespace lacuna

@@ -64,7 +64,7 @@ train:
   log_every: 50       # steps
   checkpoint_minutes: 5
 evaluate:
-  parts: [validation, test]
+  parts: [validation, test]  # []: nothing is evaluated, and no fields are computed
   baselines: true
   bootstrap: 1000     # rounds over trials; 0: no intervals
 )";

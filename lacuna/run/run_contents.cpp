@@ -151,7 +151,12 @@ RunContents inspect_run(const fs::path& path) {
   if (const fs::path file = path / "profile.json"; fs::exists(file))
     trying(run, "profile.json", [&] { run.profile = read_profile(file); });
   if (const fs::path file = path / "ladder.json"; fs::exists(file))
-    trying(run, "ladder.json", [&] { run.ladder = read_ladder(file); });
+    trying(run, "ladder.json", [&] {
+      if (run.is_recording())
+        run.recording_ladder = read_recording_ladder(file);
+      else
+        run.ladder = read_ladder(file);
+    });
   list_unchecked(run);
   return run;
 }

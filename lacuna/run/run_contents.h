@@ -22,6 +22,7 @@
 #include "lacuna/run/ladder_file.h"
 #include "lacuna/run/metrics_log.h"
 #include "lacuna/run/profile_file.h"
+#include "lacuna/run/recording_ladder_file.h"
 #include "lacuna/run/run.h"
 
 namespace lacuna {
@@ -44,7 +45,8 @@ struct RunContents {
   std::optional<RecordingEvaluation> recording_evaluation;  // of a run on a recording
   std::vector<PartPredictions> predictions;                 // test first, then validation
   std::optional<StepProfile> profile;
-  std::optional<Ladder> ladder;
+  std::optional<Ladder> ladder;  // of a screen
+  std::optional<RecordingLadder> recording_ladder;
   std::vector<std::string> notes;      // what a reader of the report should know about the files
   std::vector<std::string> unchecked;  // names of files without a checksum: an older Lacuna's
   std::vector<Damage> damaged;         // inspect_run(): empty elsewhere

@@ -1,9 +1,6 @@
 #include "lacuna/train/batch_feed.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -115,47 +112,24 @@ void DeviceBatch::assign(const Batch& other) {
 }
 
 // One batch on its way: buffers on the host and on the device, and when they may be used again.
-struct BatchFeed::Slot {
+struct BatchFeed::Slot : FeedSlot {
   DeviceBatch host, device;  // the same on the CPU
   DeviceBatch batch;         // what is given out
   BatchRef<RungBatch> held;  // on the CPU: keeps the masks that `batch` has a view of
-  LoaderState after;
-  bool is_end = false;
-  std::optional<c10::Stream> stream;
-  std::optional<c10::Event> copied, used;
 };
 
 BatchFeed::BatchFeed(Loader<RungSource>& loader, const LabelScale& labels,
                      const FeedOptions& options)
-    : loader_(loader), labels_(labels), options_(options), state_(loader.state()) {
-  const bool is_cuda = options.device.is_cuda();
-  std::optional<c10::Stream> stream;
-  if (is_cuda)
-    stream = c10::impl::VirtualGuardImpl(options.device.type()).getNewStream(options.device);
-  for (int i = 0; i < (is_cuda ? 2 : 1); ++i) {
+    : loader_(loader), labels_(labels), options_(options) {
+  ahead_ = std::make_unique<FetchAhead<Slot>>(options.device, loader.state(), [&] {
     auto slot = std::make_unique<Slot>();
     slot->host = make_buffers(options, int64_t(labels.size()), loader.source().masks());
-    slot->device = is_cuda ? on_device(slot->host, options.device) : slot->host;
-    slot->stream = stream;
-    if (is_cuda) {
-      slot->copied.emplace(options.device.type());
-      slot->used.emplace(options.device.type());
-    }
-    slots_.push_back(std::move(slot));
-  }
+    slot->device = options.device.is_cuda() ? on_device(slot->host, options.device) : slot->host;
+    return slot;
+  });
 }
 
-// A copy that is still under way reads the host's buffers and writes the device's, which torch
-// would hand to its next caller.
-BatchFeed::~BatchFeed() {
-  for (const auto& slot : slots_) {
-    if (!slot->copied) continue;
-    try {
-      slot->copied->synchronize();
-    } catch (const std::exception&) {  // the device has failed: its next user gets the error
-    }
-  }
-}
+BatchFeed::~BatchFeed() = default;
 
 void BatchFeed::fetch(Slot& slot) {
   BatchRef<RungBatch> batch;
@@ -167,7 +141,7 @@ void BatchFeed::fetch(Slot& slot) {
   slot.is_end = !batch;
   if (slot.is_end) return;
   const Scope scope("copy");
-  if (slot.copied) slot.copied->synchronize();  // the host's buffers have been read
+  slot.wait_for_copy();
   const int64_t size = int64_t(batch->size());
   DeviceBatch host = part_of(slot.host, size);
   const ScreenBatch& from = batch->samples();
@@ -187,37 +161,18 @@ void BatchFeed::fetch(Slot& slot) {
   }
   if (masks.loads_masks())
     copy_masks(*batch, masks, slot.host.input.masks.mutable_data_ptr<uint8_t>());
-  const c10::StreamGuard guard(*slot.stream);
-  slot.used->block(*slot.stream);  // the model has done with the device's buffers
-  copy(slot.host, slot.device);
-  slot.copied->record(*slot.stream);
+  slot.on_stream([&] { copy(slot.host, slot.device); });
 }
 
 const DeviceBatch* BatchFeed::next() {
-  if (slots_.size() == 1) {
-    Slot& slot = *slots_[0];
-    fetch(slot);
-    state_ = slot.after;
-    return slot.is_end ? nullptr : &slot.batch;
-  }
-  const auto model_stream =
-      c10::impl::VirtualGuardImpl(options_.device.type()).getStream(options_.device);
-  slots_[current_]->used->record(model_stream);
-  if (!ahead_) fetch(*slots_[1 - current_]);
-  current_ = 1 - current_;
-  Slot& slot = *slots_[current_];
-  state_ = slot.after;
-  if (!slot.is_end) slot.copied->block(model_stream);
-  // The batch after this one sets out now. At the end of an epoch the loader goes on into the next.
-  fetch(*slots_[1 - current_]);
-  ahead_ = true;
-  return slot.is_end ? nullptr : &slot.batch;
+  return ahead_->next([&](Slot& slot) { fetch(slot); });
 }
+
+const LoaderState& BatchFeed::state() const { return ahead_->state(); }
 
 void BatchFeed::seek(const LoaderState& state) {
   loader_.seek(state);
-  state_ = state;
-  ahead_ = false;
+  ahead_->seek(state);
 }
 
 int64_t widest_removal(const Samples& samples) {

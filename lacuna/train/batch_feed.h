@@ -1,8 +1,8 @@
 // From a loader's batches to tensors on the model's device, one batch ahead.
 //
-// On a GPU a batch is laid into one of two sets of pinned buffers and copied on a stream of its own
-// while the model works on the batch before; the model's stream waits for the copy, the host does
-// not. A batch is valid until the next one is asked for. The destructor waits for the copy.
+// On a GPU a batch is laid into one of two sets of pinned buffers and copied while the model works
+// on the batch before (fetch_ahead.h). A batch is valid until the next one is asked for. The
+// destructor waits for the copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +15,7 @@
 #include "lacuna/load/loader.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/run/labels.h"
+#include "lacuna/train/fetch_ahead.h"
 #include "lacuna/train/task.h"
 
 namespace lacuna {
@@ -56,7 +57,7 @@ class BatchFeed {
   // The next batch, or null at the end of an epoch.
   const DeviceBatch* next();
   // Where the loader stood after the last batch that was given out: what a checkpoint keeps.
-  const LoaderState& state() const { return state_; }
+  const LoaderState& state() const;
   // The next batch is the one behind that place; one that was fetched ahead is dropped.
   void seek(const LoaderState& state);
 
@@ -67,10 +68,7 @@ class BatchFeed {
   Loader<RungSource>& loader_;
   const LabelScale& labels_;
   FeedOptions options_;
-  std::vector<std::unique_ptr<Slot>> slots_;
-  size_t current_ = 0;
-  bool ahead_ = false;  // the other slot holds what comes next
-  LoaderState state_;
+  std::unique_ptr<FetchAhead<Slot>> ahead_;
 };
 
 // The most genes that any sample removes, repeats counted.

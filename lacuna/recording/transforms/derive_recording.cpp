@@ -92,6 +92,38 @@ void append_number(DType dtype, float value, std::vector<std::byte>& out) {
   });
 }
 
+bool is_result(const DeriveOptions& options, const std::string& name) {
+  return std::ranges::find(options.without, name) == options.without.end();
+}
+
+// Adds what a session will take on disk: fields that are made, with a step all of them, and 4 bytes
+// of checksums a row at most.
+void add_need(const Transforms& transforms, const DeriveOptions& options, const Session& session,
+              DeriveNeed& need) {
+  uint64_t bytes = 0;
+  for (const Segment& segment : session.segments) {
+    const uint64_t rows = segment.frames / options.step;
+    for (const Field& field : segment.fields)
+      if (options.step > 1 && is_result(options, field.name) && !transforms.has(field.name)) {
+        const uint64_t item = item_size(reduced_dtype(field, reduce_of(field)));
+        bytes += rows * (sizeof(uint32_t) + field.columns() * item);
+        if (field.role == FieldRole::stimulus)
+          need.frame.assign(field.shape.begin() + 1, field.shape.end());
+      }
+    for (const TransformedField& made : transforms.fields()) {
+      if (!is_result(options, made.name)) continue;
+      bytes += rows * sizeof(uint32_t);
+      bytes += transforms.likely_bytes(session, segment, made.name) / options.step;
+      if (transforms.role(segment, made.name) != FieldRole::stimulus ||
+          transforms.needs_python(made))
+        continue;
+      need.frame = transforms.row_shape(session, segment, made.name);
+      need.has_floats = transforms.dtype(session, segment, made.name) == DType::f32;
+    }
+  }
+  need.session_bytes.push_back(bytes);
+}
+
 // One session of the result.
 class SessionDeriver {
  public:
@@ -122,9 +154,7 @@ class SessionDeriver {
   }
 
  private:
-  bool is_kept_result(const std::string& name) const {
-    return std::ranges::find(options_.without, name) == options_.without.end();
-  }
+  bool is_kept_result(const std::string& name) const { return is_result(options_, name); }
   bool is_kept(const std::string& name) const {
     return is_kept_result(name) && !transforms_.has(name) && !(options_.step > 1 && name == "run");
   }
@@ -287,6 +317,10 @@ void carry_splits(const Recording& source, const Recording& derived, uint64_t st
 
 }  // namespace
 
+uint64_t DeriveNeed::bytes() const {
+  return std::accumulate(session_bytes.begin(), session_bytes.end(), uint64_t(0));
+}
+
 bool DeriveOptions::takes(const std::string& session) const {
   return sessions.empty() || std::ranges::find(sessions, session) != sessions.end();
 }
@@ -324,6 +358,11 @@ Derived derive_recording(const Recording& source, const fs::path& out, const Der
   if (missing.empty()) {
     carry_splits(source, Recording::open(out), options.step);
     return {Recording::open(out), 0, kept};
+  }
+  if (options.check_room) {
+    DeriveNeed need;
+    for (const Session* session : missing) add_need(transforms, options, *session, need);
+    options.check_room(need);
   }
   const Json made_by = {{"command", command},
                         {"settings", {{"derived", settings}, {"keys", new_keys}}},

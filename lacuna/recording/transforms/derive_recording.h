@@ -34,12 +34,24 @@
 
 namespace lacuna {
 
+// What is about to be written, for guards (ladder/what_fits.h). Of a function in Python nobody
+// knows: it is taken to give f32, as many values as its sources have.
+struct DeriveNeed {
+  std::vector<uint64_t> session_bytes;  // of each session that is missing
+  Shape frame;                          // [Y, X] of a stimulus among it; empty: none
+  bool has_floats = false;              // frames that are made are f32
+
+  uint64_t bytes() const;
+};
+
 struct DeriveOptions {
   Json transforms = Json::object();        // transforms.h
   std::vector<std::string> sessions = {};  // names; empty: all
   std::vector<std::string> without = {};   // fields to leave out
   uint64_t step = 1;
   PythonCall python = {};
+  // Called before anything is written, where anything is to be; may throw.
+  std::function<void(const DeriveNeed&)> check_room = {};
 
   bool takes(const std::string& session) const;
 };

@@ -9,12 +9,6 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kStatisticFormat = "lacuna.statistic";
-
-fs::path memory_file(const fs::path& recording, uint64_t key) {
-  return recording / "statistics" / (hex(key) + ".json");
-}
-
 // As bits: a number comes back as it was.
 Json to_bits(const std::vector<float>& values) {
   Json bits = Json::array();
@@ -87,8 +81,28 @@ std::optional<uint64_t> statistic_key(const Recording& recording, const Session&
   return hasher.value();
 }
 
+fs::path statistic_file(const fs::path& recording, uint64_t key) {
+  return recording / "statistics" / (hex(key) + ".json");
+}
+
+std::set<fs::path> statistic_files(const Transforms& transforms, const Recording& recording) {
+  std::set<fs::path> files;
+  for (const TransformedField& field : transforms.fields())
+    for (size_t i = 0; i < field.ops.size(); ++i) {
+      const auto& [name, settings] = field.ops[i];
+      if (name == kPythonOp || make_transform_op(name, settings)->kind() != OpKind::whole_segment)
+        continue;
+      for (const Session& session : recording.sessions())
+        for (const Segment& segment : session.segments)
+          if (const auto key =
+                  statistic_key(recording, session, segment, transforms.fields(), field, i))
+            files.insert(statistic_file(recording.path(), *key));
+    }
+  return files;
+}
+
 std::optional<OpStatistic> recall_statistic(const fs::path& recording, uint64_t key) {
-  const fs::path file = memory_file(recording, key);
+  const fs::path file = statistic_file(recording, key);
   if (!fs::exists(file)) return {};
   try {
     const SealedJson sealed = read_sealed_json(file);
@@ -102,7 +116,7 @@ std::optional<OpStatistic> recall_statistic(const fs::path& recording, uint64_t 
 }
 
 void remember_statistic(const fs::path& recording, uint64_t key, const OpStatistic& statistic) {
-  const fs::path file = memory_file(recording, key);
+  const fs::path file = statistic_file(recording, key);
   std::error_code error;
   fs::create_directory(file.parent_path(), error);
   if (error) return;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "lacuna/core/hash.h"
@@ -22,6 +23,11 @@ std::optional<uint64_t> statistic_key(const Recording& recording, const Session&
                                       const Segment& segment,
                                       const std::vector<TransformedField>& fields,
                                       const TransformedField& field, size_t op);
+inline constexpr const char* kStatisticFormat = "lacuna.statistic";
+// Where it is kept, whether it is there or not.
+fs::path statistic_file(const fs::path& recording, uint64_t key);
+// Files of all statistics that these transforms may need of a recording.
+std::set<fs::path> statistic_files(const Transforms& transforms, const Recording& recording);
 std::optional<OpStatistic> recall_statistic(const fs::path& recording, uint64_t key);
 // A recording that cannot be written to remembers nothing: the next start takes longer.
 void remember_statistic(const fs::path& recording, uint64_t key, const OpStatistic& statistic);

@@ -264,6 +264,22 @@ std::vector<uint8_t> Transforms::valid_rows(const Session& session, const Segmen
   return result;
 }
 
+uint64_t Transforms::likely_bytes(const Session& session, const Segment& segment,
+                                  const std::string& name) const {
+  const TransformedField& field = made_field(fields_, name);
+  if (!needs_python(field))
+    return segment.frames * State::row_columns(row_shape(session, segment, name)) *
+           item_size(dtype(session, segment, name));
+  uint64_t total = 0;
+  for (const std::string& source : field.from) {
+    const TransformedField* made = state_->find(source, &field);
+    total += made
+                 ? likely_bytes(session, segment, made->name)
+                 : segment.frames * state_->own(session, segment, source).columns() * sizeof(float);
+  }
+  return total;
+}
+
 uint64_t Transforms::source_bytes(const Session& session, const Segment& segment,
                                   const std::string& name) const {
   const TransformedField& field = made_field(fields_, name);

@@ -98,6 +98,9 @@ class Transforms {
   // marks as not to be read; empty: nowhere.
   std::vector<uint8_t> valid_rows(const Session& session, const Segment& segment,
                                   const std::string& name) const;
+  // Of a result, in one segment; where Python has a part in it, that of its sources as f32.
+  uint64_t likely_bytes(const Session& session, const Segment& segment,
+                        const std::string& name) const;
   // Of the recording's own fields that it is made from, in one segment.
   uint64_t source_bytes(const Session& session, const Segment& segment,
                         const std::string& name) const;

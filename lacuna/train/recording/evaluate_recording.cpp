@@ -182,7 +182,7 @@ RecordingEvaluation evaluate_recording(const RecordingSession& session,
                                     .checkpoint = request.checkpoint,
                                     .bootstrap = int(options.bootstrap)};
   std::vector<LinearFields> linear;
-  if (options.baselines)
+  if (options.baselines && !options.parts.empty())
     for (size_t s = 0; s < session.sessions.size(); ++s)
       linear.push_back(fit_session(session, int64_t(s), progress));
   for (const std::string& name : options.parts) {
@@ -212,7 +212,7 @@ RecordingEvaluation evaluate_recording(const RecordingSession& session,
     for (const RecordingScore& score : evaluation.parts[0].scores)
       evaluation.predictors.push_back(score.predictor);
   throw_if_stopped();
-  write_fields(session, request.out, progress, evaluation);
+  if (!options.parts.empty()) write_fields(session, request.out, progress, evaluation);
   write_recording_evaluation(request.out, evaluation);
   return evaluation;
 }

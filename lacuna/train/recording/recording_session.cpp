@@ -261,7 +261,7 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
                       "called in), or with --set recording=DIRECTORY"
                     : "name the place that it has moved to with --recording");
   check_settings(config);
-  const PreparedRecording prepared = open_prepared(options);
+  const PreparedRecording prepared = open_prepared(config);
   const Recording& recording = prepared.recording;
   const Windows windows(recording, prepared.windows);
   const RecordingSplit split = recording.split(config.split);
@@ -297,7 +297,9 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
                               .device = device,
                               .movie = {},
                               .group = &group,
-                              .watch = watch};
+                              .watch = watch,
+                              .lock = prepared.lock};
+  if (!session.frames.note().empty()) note(session.frames.note());
   const WindowFields fields(session.part(Part::train));
   session.model =
       make_core_readout(session.config.model, shape_of(session, fields), device, config.train.seed);

@@ -35,7 +35,8 @@ struct RecordingSession {
   at::Device device = at::kCPU;
   at::Tensor movie;  // device:resident: all frames, [rows, Y, X] u8
   Group* group = &Group::alone();
-  std::shared_ptr<MemoryWatch> watch;  // says when memory is about to end
+  std::shared_ptr<MemoryWatch> watch;         // says when memory is about to end
+  std::shared_ptr<const DirectoryLock> lock;  // PreparedRecording::lock
 
   const Windows& part(Part part) const;  // throws Error where it has no windows
   bool has(Part part) const { return parts.contains(part); }

@@ -1,8 +1,6 @@
 #include "lacuna/train/recording/window_feed.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -180,44 +178,20 @@ DeviceWindows WindowPlacer::place(const RecordingBatch& batch) {
   return result;
 }
 
-struct WindowFeed::Slot {
+struct WindowFeed::Slot : FeedSlot {
   explicit Slot(const RecordingSession& session) : placer(session) {}
   WindowPlacer placer;
   BatchRef<RecordingBatch> held;  // what `batch` looks at, or a copy still reads
   DeviceWindows batch;
-  LoaderState after;
-  bool is_end = false;
-  std::optional<c10::Stream> stream;
-  std::optional<c10::Event> copied, used;
 };
 
 WindowFeed::WindowFeed(const RecordingSession& session)
-    : session_(session), loader_(training_loader(session)), state_(loader_.state()) {
-  const bool is_cuda = session.device.is_cuda();
-  std::optional<c10::Stream> stream;
-  if (is_cuda)
-    stream = c10::impl::VirtualGuardImpl(session.device.type()).getNewStream(session.device);
-  for (int i = 0; i < (is_cuda ? 2 : 1); ++i) {
-    auto slot = std::make_unique<Slot>(session);
-    slot->stream = stream;
-    if (is_cuda) {
-      slot->copied.emplace(session.device.type());
-      slot->used.emplace(session.device.type());
-    }
-    slots_.push_back(std::move(slot));
-  }
+    : session_(session), loader_(training_loader(session)) {
+  ahead_ = std::make_unique<FetchAhead<Slot>>(session.device, loader_.state(),
+                                              [&] { return std::make_unique<Slot>(session); });
 }
 
-// A copy that is still under way reads the host's buffers.
-WindowFeed::~WindowFeed() {
-  for (const auto& slot : slots_) {
-    if (!slot->copied) continue;
-    try {
-      slot->copied->synchronize();
-    } catch (const std::exception&) {  // the device has failed: its next user gets the error
-    }
-  }
-}
+WindowFeed::~WindowFeed() = default;
 
 void WindowFeed::fetch(Slot& slot) {
   BatchRef<RecordingBatch> batch;
@@ -229,43 +203,24 @@ void WindowFeed::fetch(Slot& slot) {
   slot.is_end = !batch;
   if (slot.is_end) return;
   const Scope scope("copy");
-  if (slot.copied) slot.copied->synchronize();  // the host's buffers have been read
+  slot.wait_for_copy();
   slot.held = std::move(batch);
-  if (!slot.stream) {
-    slot.batch = slot.placer.place(*slot.held);
-    return;
-  }
-  const c10::StreamGuard guard(*slot.stream);
-  slot.used->block(*slot.stream);  // the model has done with the device's buffers
-  slot.batch = slot.placer.place(*slot.held);
-  slot.copied->record(*slot.stream);
+  const auto place = [&] { slot.batch = slot.placer.place(*slot.held); };
+  if (slot.stream)
+    slot.on_stream(place);
+  else
+    place();
 }
 
 const Batch* WindowFeed::next() {
-  if (slots_.size() == 1) {
-    Slot& slot = *slots_[0];
-    fetch(slot);
-    state_ = slot.after;
-    return slot.is_end ? nullptr : &slot.batch;
-  }
-  const auto model_stream =
-      c10::impl::VirtualGuardImpl(session_.device.type()).getStream(session_.device);
-  slots_[current_]->used->record(model_stream);
-  if (!ahead_) fetch(*slots_[1 - current_]);
-  current_ = 1 - current_;
-  Slot& slot = *slots_[current_];
-  state_ = slot.after;
-  if (!slot.is_end) slot.copied->block(model_stream);
-  // The batch after this one sets out now. At the end of an epoch the loader goes on into the next.
-  fetch(*slots_[1 - current_]);
-  ahead_ = true;
-  return slot.is_end ? nullptr : &slot.batch;
+  return ahead_->next([&](Slot& slot) { fetch(slot); });
 }
+
+const LoaderState& WindowFeed::state() const { return ahead_->state(); }
 
 void WindowFeed::seek(const LoaderState& state) {
   loader_.seek(state);
-  state_ = state;
-  ahead_ = false;
+  ahead_->seek(state);
 }
 
 std::vector<uint64_t> WindowFeed::samples(uint64_t epoch, uint64_t position) const {

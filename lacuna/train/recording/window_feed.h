@@ -2,8 +2,8 @@
 //
 // The stimulus goes as it comes: bytes on the rungs that are cast on the device, numbers on the
 // others; on device:resident it is gathered there. Counts, validity and inputs of all sessions are
-// packed into one buffer and sent at once. On a GPU a batch is copied on a stream of its own while
-// the model works on the one before; on the CPU the stimulus is not copied at all.
+// packed into one buffer and sent at once. On a GPU a batch is copied while the model works on the
+// one before (train/fetch_ahead.h); on the CPU the stimulus is not copied at all.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lacuna/load/session_order.h"
+#include "lacuna/train/fetch_ahead.h"
 #include "lacuna/train/recording/recording_session.h"
 #include "lacuna/train/task.h"
 
@@ -51,7 +52,7 @@ class WindowFeed : public Feed {
   ~WindowFeed() override;
 
   const Batch* next() override;
-  const LoaderState& state() const override { return state_; }
+  const LoaderState& state() const override;
   void seek(const LoaderState& state) override;
   std::vector<uint64_t> samples(uint64_t epoch, uint64_t position) const override;
 
@@ -61,10 +62,7 @@ class WindowFeed : public Feed {
 
   const RecordingSession& session_;
   Loader<RecordingSource, SessionOrder> loader_;
-  std::vector<std::unique_ptr<Slot>> slots_;
-  size_t current_ = 0;
-  bool ahead_ = false;  // the other slot holds what comes next
-  LoaderState state_;
+  std::unique_ptr<FetchAhead<Slot>> ahead_;
 };
 
 // Runs the model over windows `numbers` (ascending) of `windows`, without gradients, and hands over

@@ -39,6 +39,7 @@ void print_table(const StepProfile& profile) {
   for (const auto& [name, side] : {std::pair("CPU", &profile.cpu), std::pair("GPU", &profile.gpu)})
     if (const double excess = excess_ms(profile, *side); excess > 0.01 * profile.wall_ms)
       fmt::print("the parts on the {} take {:.3f} ms longer than the step\n", name, excess);
+  for (const std::string& way : profile.ways) fmt::print("{}\n", way);
   fmt::print("{}\n", profile.largest);
 }
 

@@ -204,6 +204,7 @@ StepProfile profile_step(const Config& config, uint64_t steps,
   loop.wait();
   timeline.stop();
 
+  result.ways.assign(timeline.ways().begin(), timeline.ways().end());
   const auto borders = timeline.borders();
   result.wall_ms = borders.back().ms / double(steps);
   const auto on_cpu = by_category(time_by_owner(borders));

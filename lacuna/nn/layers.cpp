@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
 #include "lacuna/torch/norm_gelu.h"
 #include "lacuna/torch/row_mlp.h"
 #include "lacuna/torch/stop_point.h"
@@ -113,7 +114,11 @@ MlpParameters GraphMlp::parameters() const {
 }
 
 bool GraphMlp::is_fused(const at::Tensor& u) const {
-  return norm_kind_ == NormKind::layer && can_fuse_mlp(u);
+  const bool fused = norm_kind_ == NormKind::layer && can_fuse_mlp(u);
+  if (u.is_cuda())
+    tell_way(fused ? "mlp: one kernel each way"
+                   : "mlp: in pieces, no kernel for this width, type and norm");
+  return fused;
 }
 
 at::Tensor GraphMlp::forward_sum(const at::Tensor& u, double share) const {

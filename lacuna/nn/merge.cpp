@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/scope.h"
 #include "lacuna/torch/fused_attention.h"
 #include "lacuna/torch/fused_pairwise.h"
 #include "lacuna/torch/recompute.h"
@@ -11,6 +12,9 @@ namespace lacuna {
 namespace {
 
 constexpr int64_t kAttentionHeads = 4;
+// What a GPU does, for `lacuna profile`.
+constexpr const char *kFusedMerge = "merge: one kernel each way",
+                     *kMergeInPieces = "merge: in pieces, no kernel for this width and type";
 constexpr int64_t kPairHidden = 32, kScoreHidden = 32;
 // Rows a block: enough for a GPU to be busy; few enough for a CPU's caches.
 constexpr int64_t kRowsOnGpu = 65536, kRowsOnCpu = 512;
@@ -47,12 +51,17 @@ class AttentionMerge : public Merge {
   bool looks_at_used(const at::Tensor& y) const override { return can_fuse_attention(y); }
 
   at::Tensor forward(const at::Tensor& y, const at::Tensor& used) override {
-    if (can_fuse_attention(y))
+    if (can_fuse_attention(y)) {
+      tell_way(kFusedMerge);
       return fused_attention(y,
                              {position_, query_->weight, query_->bias, key_->weight, key_->bias,
                               value_->weight, value_->bias, out_->weight, out_->bias},
                              used);
-    if (y.is_cuda()) return attend_to_all(y);
+    }
+    if (y.is_cuda()) {
+      tell_way(kMergeInPieces);
+      return attend_to_all(y);
+    }
     return recompute_rows([this](const at::Tensor& part) { return attend_to_all(part); }, y,
                           kRowsOnCpu);
   }
@@ -99,11 +108,13 @@ class PairwiseMerge : public Merge {
   at::Tensor forward(const at::Tensor& y, const at::Tensor& used) override {
     if (!savings_) return norm_->forward(weigh_plainly(y));
     if (can_fuse_pairwise(y)) {
+      tell_way(kFusedMerge);
       const auto x = fused_pairwise(y, parameters_to_fuse(), used);
       return norm_kind_ == NormKind::layer ? x : norm_->forward(x);
     }
     const auto body = [this](const at::Tensor& part) { return weigh(part); };
     if (!y.is_cuda()) return norm_->forward(recompute_rows(body, y, kRowsOnCpu));
+    tell_way(kMergeInPieces);
     std::vector<at::Tensor> blocks;
     for (const at::Tensor& rows : y.split(kRowsOnGpu, 1)) blocks.push_back(recompute(body, rows));
     return norm_->forward(at::cat(blocks));

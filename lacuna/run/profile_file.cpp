@@ -38,8 +38,10 @@ StepProfile profile_from(const Json& json) {
                          .recorded_ms = {},
                          .cpu = categories_from(json, "cpu"),
                          .gpu = categories_from(json, "gpu"),
+                         .ways = {},
                          .largest = text_of(json, "largest"),
                          .trace = {}};
+  if (json.contains("ways")) profile.ways = json.at("ways").get<std::vector<std::string>>();
   if (json.contains("screen")) profile.data["screen"] = json.at("screen");
   if (json.contains("recorded_ms_per_step") && !json.at("recorded_ms_per_step").is_null())
     profile.recorded_ms = number_of(json, "recorded_ms_per_step");
@@ -71,6 +73,7 @@ Json to_json(const StepProfile& profile) {
        {"gpu", to_json(profile.gpu)},
        {"excess_ms_per_step",
         {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
+       {"ways", profile.ways},
        {"largest", profile.largest}});
   return json;
 }

@@ -28,6 +28,7 @@ struct StepProfile {
   double wall_ms = 0;                     // a step
   std::optional<double> recorded_ms;      // a step, where it was recorded
   std::vector<ProfileCategory> cpu, gpu;  // idle last; gpu: empty without one
+  std::vector<std::string> ways;          // that were taken where there are several: "mlp: .."
   std::string largest;                    // a sentence
   Json trace;                             // Chrome's trace format; not read back
 };

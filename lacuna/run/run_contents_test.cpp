@@ -194,6 +194,7 @@ TEST(RunContents, ProfileAndLadderComeBack) {
   profile.data = {{"screen", {{"path", "/data"}}}};
   profile.wall_ms = 3;
   profile.cpu = {{"load", 1, 0.25}, {"idle", 3, 0.75}};
+  profile.ways = {"mlp: one kernel each way"};
   profile.trace = Json::array();
   write_profile(path, profile);
   LadderMeasurement measured;
@@ -215,6 +216,7 @@ TEST(RunContents, ProfileAndLadderComeBack) {
   EXPECT_EQ(run.profile->machine, "2 cores");
   EXPECT_EQ(run.profile->config, profile.config);
   EXPECT_EQ(run.profile->data, profile.data);
+  EXPECT_EQ(run.profile->ways, profile.ways);
   EXPECT_FALSE(run.profile->recorded_ms);
   ASSERT_EQ(run.profile->cpu.size(), 2u);
   EXPECT_EQ(run.profile->cpu[1].share, 0.75);

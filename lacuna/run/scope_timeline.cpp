@@ -25,6 +25,7 @@ void ScopeTimeline::start() {
   LACUNA_ASSERT(scope_listener == nullptr);
   open_.clear();
   borders_.clear();
+  ways_.clear();
   begin_ = now_();
   add_border();
   scope_listener = this;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +34,11 @@ class ScopeTimeline : public ScopeListener {
   void stop();
   void enter(const char* name) override;
   void leave() override;
+  void way(const char* words) override { ways_.insert(words); }
 
   // The last one is the end.
   std::span<const Border> borders() const { return borders_; }
+  const std::set<std::string>& ways() const { return ways_; }  // that were told of
 
  private:
   void add_border();
@@ -45,6 +48,7 @@ class ScopeTimeline : public ScopeListener {
   double begin_ = 0;
   std::vector<const char*> open_;  // innermost last
   std::vector<Border> borders_;
+  std::set<std::string> ways_;
 };
 
 // Milliseconds by owner ("" = nobody); times [borders] says when each border was.

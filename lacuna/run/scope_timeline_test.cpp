@@ -97,6 +97,21 @@ TEST(ScopeTimeline, AnotherClockSeesTheSameBorders) {
               ElementsAre(Pair("", 1 + 5 + 9), Pair("copy", 7), Pair("load", 3)));
 }
 
+TEST(ScopeTimeline, KnowsTheWaysOnceAndForgetsThemAtANewStart) {
+  ScopeTimeline timeline;
+  tell_way("before the start");
+  timeline.start();
+  tell_way("b");
+  tell_way("a");
+  tell_way("b");
+  timeline.stop();
+  tell_way("after the stop");
+  EXPECT_EQ(timeline.ways(), (std::set<std::string>{"a", "b"}));
+  timeline.start();
+  timeline.stop();
+  EXPECT_TRUE(timeline.ways().empty());
+}
+
 TEST(ScopeTimeline, NobodyIsHeardAfterTheStop) {
   ScopeTimeline timeline;
   timeline.start();

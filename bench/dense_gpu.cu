@@ -2,9 +2,9 @@
 //
 //   dense_gpu [rows] [graphs] [kernel]    191603 rows, 9 graphs; mlp, pairwise or attention alone
 //
-// Medians of 11 runs in milliseconds, after 3 to warm up, forward and backward, for every width that
-// the device takes. `portable` are the kernels of compute capability 8.0 on a newer device; KB is
-// what a block may have of shared memory. Inputs are random.
+// Medians of 11 runs in milliseconds, after 3 to warm up, forward and backward, for every width
+// that the device takes. `portable` are the kernels of compute capability 8.0 on a newer device;
+// KB is what a block may have of shared memory. Inputs are random.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -83,8 +83,7 @@ constexpr int64_t kWidths[] = {32, 64, 128};
 void time_mlp(int64_t graphs, int64_t rows, int64_t width, bool merged, bool portable,
               int kilobytes) {
   if (!fused_mlp_fits(width, portable)) return;
-  const FusedMlpShape shape = {graphs,  rows,     width,           merged, 1,
-                               nullptr, portable, kilobytes * 1024};
+  const FusedMlpShape shape = {graphs, rows, width, merged, 1, nullptr, portable, kilobytes * 1024};
   const uint64_t inputs = uint64_t(graphs * rows * width);
   const uint64_t outputs = merged ? inputs / uint64_t(graphs) : inputs;
   const uint64_t weights = uint64_t(graphs * width * width), biases = uint64_t(graphs * width);
@@ -168,8 +167,7 @@ int main(int argc, char** argv) {
     if (asked("pairwise")) time_pairwise(graphs, rows, width);
     if (asked("mlp")) {
       for (const bool merged : {false, true}) time_mlp(graphs, rows, width, merged, false, 0);
-      for (const int kilobytes : {0, 163, 99})
-        time_mlp(graphs, rows, width, true, true, kilobytes);
+      for (const int kilobytes : {0, 163, 99}) time_mlp(graphs, rows, width, true, true, kilobytes);
     }
   }
 }

@@ -20,8 +20,8 @@
 // its idle time. A recorded step (train/step.h) cannot be taken apart; how long it takes is said
 // beside.
 //
-// Where there are several ways to compute a part, on a GPU with one kernel or in pieces, the way that
-// was taken is named (tell_way() of core/scope.h).
+// Where there are several ways to compute a part, on a GPU with one kernel or in pieces, the way
+// that was taken is named (tell_way() of core/scope.h).
 //
 // Weights that change on the way are forgotten; nothing is saved. run/profile_file.h has the result
 // and its file.

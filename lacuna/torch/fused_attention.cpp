@@ -103,9 +103,9 @@ bool can_fuse_attention(const at::Tensor& y) {
 
 at::Tensor fused_attention(const at::Tensor& y, const AttentionParameters& p,
                            const at::Tensor& used) {
-  const variable_list tensors = {p.position,   p.query_weight, p.key_weight,
-                                 p.value_weight, p.query_bias, p.key_bias,
-                                 p.value_bias, p.out_weight,   p.out_bias};
+  const variable_list tensors = {p.position,     p.query_weight, p.key_weight,
+                                 p.value_weight, p.query_bias,   p.key_bias,
+                                 p.value_bias,   p.out_weight,   p.out_bias};
   LACUNA_ASSERT(tensors.size() == kOutBias + 1);
   return FusedAttention::apply(y, used.defined() ? OptionalTensor(used) : std::nullopt,
                                at::TensorList(tensors));

@@ -9,19 +9,19 @@ namespace lacuna {
 
 // All f32, weights [in, out].
 struct AttentionParameters {
-  at::Tensor position;                   // [G, H]
-  at::Tensor query_weight, query_bias;   // [H, H], [H]
-  at::Tensor key_weight, key_bias;       // as well
-  at::Tensor value_weight, value_bias;   // as well
-  at::Tensor out_weight, out_bias;       // as well
+  at::Tensor position;                  // [G, H]
+  at::Tensor query_weight, query_bias;  // [H, H], [H]
+  at::Tensor key_weight, key_bias;      // as well
+  at::Tensor value_weight, value_bias;  // as well
+  at::Tensor out_weight, out_bias;      // as well
 };
 
 // Whether there is such a kernel for this y [G, rows, H]: bf16, on a GPU that has one, of a width
 // and a number of graphs that it takes.
 bool can_fuse_attention(const at::Tensor& y);
 
-// y [G, rows, H] -> [rows, H]. used i32 [1]: how many rows are in use; the others of the result mean
-// nothing, and their gradients do not matter. Only where can_fuse_attention().
+// y [G, rows, H] -> [rows, H]. used i32 [1]: how many rows are in use; the others of the result
+// mean nothing, and their gradients do not matter. Only where can_fuse_attention().
 at::Tensor fused_attention(const at::Tensor& y, const AttentionParameters& parameters,
                            const at::Tensor& used = {});
 

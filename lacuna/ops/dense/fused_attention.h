@@ -1,5 +1,5 @@
-// Self-attention over the G graphs of a row on a GPU, y [G, rows, H] -> z [rows, H], each row on its
-// own, with four heads of H / 4 columns:
+// Self-attention over the G graphs of a row on a GPU, y [G, rows, H] -> z [rows, H], each row on
+// its own, with four heads of H / 4 columns:
 //
 //   tokens           t_g = y_g + position_g                       rounded to bf16
 //   of a head        q_g = Q t_g + b,  k_g = K t_g,  v_g = V t_g
@@ -11,9 +11,9 @@
 //   parameters         f32, weights [in, out], rounded to bf16 when packed; products are summed in
 //                      f32
 //
-// Neither q, k, v nor the attention is written to memory. The backward pass computes them again from
-// y, so that a layer keeps y alone. The bias of k adds the same to all scores of a softmax: it has
-// no influence on z, and its gradient is 0.
+// Neither q, k, v nor the attention is written to memory. The backward pass computes them again
+// from y, so that a layer keeps y alone. The bias of k adds the same to all scores of a softmax:
+// it has no influence on z, and its gradient is 0.
 //
 // All sums are in an order that shape and device fix: the same bits in every run.
 //

@@ -74,8 +74,7 @@ struct Data {
   // x [G][in] W + b
   Matrix linear(const Matrix& x, int which, double (*round)(double)) const {
     const auto width = size_t(made_for.width);
-    const auto &w = parameters[size_t(which)],
-               &b = parameters[size_t(which + kQueryBias - kQuery)];
+    const auto &w = parameters[size_t(which)], &b = parameters[size_t(which + kQueryBias - kQuery)];
     Matrix out(x.size(), std::vector<double>(width));
     for (size_t g = 0; g < x.size(); ++g)
       for (size_t o = 0; o < width; ++o) {
@@ -243,11 +242,11 @@ TEST_P(FusedAttentionCuda, AgreesWithPlainLoops) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
   for (const int64_t width : kWidths)
-    for (const Case& c : {Case{9, 0, width}, Case{9, 1, width}, Case{1, 9, width},
-                          Case{2, 8, width}, Case{8, 17, width}, Case{9, 33, width, 19},
-                          Case{9, 20, width, 0}, Case{16, 21, width}}) {
-      SCOPED_TRACE(::testing::Message() << "width " << width << ", graphs " << c.graphs
-                                        << ", rows " << c.rows << ", used " << c.used);
+    for (const Case& c :
+         {Case{9, 0, width}, Case{9, 1, width}, Case{1, 9, width}, Case{2, 8, width},
+          Case{8, 17, width}, Case{9, 33, width, 19}, Case{9, 20, width, 0}, Case{16, 21, width}}) {
+      SCOPED_TRACE(::testing::Message() << "width " << width << ", graphs " << c.graphs << ", rows "
+                                        << c.rows << ", used " << c.used);
       Case limited = c;
       limited.shared_limit = GetParam() * 1024;
       expect_right(Data(limited, seed), 0);

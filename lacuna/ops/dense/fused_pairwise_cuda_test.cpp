@@ -44,8 +44,8 @@ struct Case {
 struct Result {
   std::vector<double> x, grad_y;
   Lists<double> gradients;
-  // Gradients of the scorer are sums of differences that cancel, to nothing by chance where rows are
-  // few, and bf16 is off by a part of what is subtracted. The squares of all of that, summed.
+  // Gradients of the scorer are sums of differences that cancel, to nothing by chance where rows
+  // are few, and bf16 is off by a part of what is subtracted. The squares of all of that, summed.
   std::vector<double> squares = std::vector<double>(kCount, 0);
 
   // How far off `got` is, in units of the larger of the gradient and of what it is made of.

@@ -42,6 +42,8 @@ bool has_ctrl_c() {
 NB_MODULE(_core, module) {
   lacuna::set_stop_question(&has_ctrl_c);
   module.doc() = "The library's own objects; use them through the package lacuna.";
+  module.def("ask_to_stop", &lacuna::ask_to_stop);
+  module.def("take_back_stop", &lacuna::take_back_stop);
   lacuna::python::bind_errors(module);
   lacuna::python::bind_checkpoint(module);
   lacuna::python::bind_recording(module);

@@ -1,0 +1,132 @@
+// torch.ops.lacuna.train_module: the trainer around a model that somebody else computes, which is
+// how a Python module is trained (python/lacuna/_train.py).
+//
+// Its parameters come as tensors and stay the module's own: the optimiser changes them in place.
+// Predictions come from the operator lacuna::module_forward, which the caller has implemented.
+// Tensors cross as torch's own, so that autograd goes on through them; this library needs no
+// Python.h.
+//
+//   module_forward(removed [ptr[B]] i32, ptr [B + 1] i32, training) -> [B, L], standardised
+//   module_said(words): notes, and a line an epoch
+#include <ATen/ATen.h>
+#include <fmt/ranges.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "lacuna/core/error.h"
+#include "lacuna/nn/model.h"
+#include "lacuna/torch/find_operator.h"
+#include "lacuna/train/trainer.h"
+
+namespace lacuna {
+namespace {
+
+constexpr const char* kModuleDefaults = R"(
+name: module          # one of the caller's own: lacuna.train() of Python
+module: ""            # its class
+)";
+
+// What the model of a training is made from; one at a time.
+std::mutex module_in_use;
+std::vector<std::pair<std::string, at::Tensor>> module_parameters;
+
+class CallersModel : public Model {
+ public:
+  CallersModel(YAML::Node, const GeneGraph&, int64_t label_count) : label_count_(label_count) {
+    for (const auto& [name, parameter] : module_parameters) hold(*this, name, parameter);
+  }
+
+  at::Tensor forward(const ModelInput& input) override {
+    static const auto call = find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, bool)>(
+        "lacuna::module_forward");
+    // Buffers of a batch hold more than it needs.
+    const auto removed = input.removed.narrow(0, 0, input.ptr[-1].item<int64_t>());
+    const at::Tensor out = call.call(removed, input.ptr, is_training());
+    const int64_t batch = input.batch();
+    if (out.numel() != batch * label_count_ || out.size(0) != batch)
+      throw Error("the module gives {} for {} samples and {} labels; [{}, {}] is needed",
+                  fmt::format("[{}]", fmt::join(out.sizes(), ", ")), batch, label_count_, batch,
+                  label_count_);
+    return out.reshape({batch, label_count_});
+  }
+  bool is_static() const override { return false; }  // nobody knows
+  bool reads_masks() const override { return false; }
+  std::map<std::string, at::Tensor> embeddings(const ModelInput&) override {
+    throw Error("a module of Python has no embeddings that lacuna knows");
+  }
+
+ private:
+  // Under its own name: dots are modules within modules.
+  static void hold(torch::nn::Module& in, const std::string& name, const at::Tensor& parameter) {
+    const size_t dot = name.find('.');
+    if (dot == std::string::npos) {
+      in.register_parameter(name, parameter, parameter.requires_grad());
+      return;
+    }
+    const std::string first = name.substr(0, dot);
+    const auto children = in.named_children();
+    const std::shared_ptr<torch::nn::Module> child =
+        children.contains(first) ? children[first]
+                                 : in.register_module(first, std::make_shared<torch::nn::Module>());
+    hold(*child, name.substr(dot + 1), parameter);
+  }
+
+  int64_t label_count_;
+};
+
+class SaidAloud : public TrainListener {
+ public:
+  void note(const std::string& words) override { say(words); }
+  void begin(const std::string& what) override { say(what); }
+  void epoch(const TrainProgress& p, double train_loss, const ValidationScores& found) override {
+    std::string line = fmt::format("epoch {}/{}  loss {:.4f}", p.epoch, p.epochs, train_loss);
+    for (size_t i = 0; i < found.values.size(); ++i)
+      line += fmt::format("  validation {} {:.4f}", p.scores.at(i).title, found.values[i]);
+    say(line);
+  }
+
+ private:
+  static void say(const std::string& words) {
+    static const auto call = find_operator<void(c10::string_view)>("lacuna::module_said");
+    call.call(words);
+  }
+};
+
+// "finished", "stopped", or "error: WORDS".
+std::string train_module(const std::string& file, const std::vector<std::string>& settings,
+                         const std::string& out, bool resume, const std::vector<std::string>& names,
+                         const std::vector<at::Tensor>& parameters) {
+  const std::unique_lock lock(module_in_use, std::try_to_lock);
+  if (!lock) return "error: another module is being trained in this process; wait for its end";
+  static const bool known [[maybe_unused]] = add_model<CallersModel>("module", kModuleDefaults);
+  LACUNA_ASSERT(names.size() == parameters.size());
+  module_parameters.clear();
+  for (size_t i = 0; i < names.size(); ++i) module_parameters.emplace_back(names[i], parameters[i]);
+  try {
+    const Config config = read_config(file, settings);
+    const TrainRequest request = {.out = out, .resume = resume, .command = "lacuna.train"};
+    SaidAloud listener;
+    const RunEnd end = train(config, request, listener);
+    module_parameters.clear();
+    return end == RunEnd::finished ? "finished" : "stopped";
+  } catch (const Error& error) {
+    module_parameters.clear();
+    return fmt::format("error: {}", error.what());
+  }
+}
+
+TORCH_LIBRARY_FRAGMENT(lacuna, m) {
+  m.def("module_forward(Tensor removed, Tensor ptr, bool training) -> Tensor");
+  m.def("module_said(str words) -> ()");
+  m.def(
+      "train_module(str config, str[] settings, str out, bool resume, str[] names, "
+      "Tensor[] parameters) -> str",
+      [](std::string config, std::vector<std::string> settings, std::string out, bool resume,
+         std::vector<std::string> names, std::vector<at::Tensor> parameters) {
+        return train_module(config, settings, out, resume, names, parameters);
+      });
+}
+
+}  // namespace
+}  // namespace lacuna

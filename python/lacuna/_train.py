@@ -1,0 +1,146 @@
+"""The program's trainer around a torch module of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from . import _core
+from .run import Run
+from .screen import Screen
+
+
+def train(
+    model: nn.Module,
+    screen: Screen | str | os.PathLike,
+    config: Mapping | str | os.PathLike | None = None,
+    out: str | os.PathLike = "run",
+    resume: bool = False,
+    show: bool = True,
+    **settings: object,
+) -> Run:
+    """Trains any module as `lacuna train` trains the program's models, and returns the run: the same order of samples,
+    schedule, validation, checkpoints, evaluation beside the baselines, and report.
+
+        run = lacuna.train(MyModel(), screen, {"split": "random", "train": {"epochs": 20, "lr": 1e-3}}, out="run")
+
+    ``model(removed, ptr)`` gives standardised labels, [B, L] (or [B] of one label), as the models of :mod:`lacuna.nn`;
+    parameters are trained in place, where they lie. Afterwards the module has the weights that were evaluated, those of
+    the best epoch. It is called from another thread than yours.
+
+    Args:
+        model: parameters that need no gradient stay as they are. Buffers that training changes (running statistics) are
+            in no checkpoint, so a module that has some is refused.
+        screen: the screen, or its path.
+        config: what a config has beside ``screen`` and ``model`` (docs/runs.md), as a mapping or a YAML file.
+        out: the run's directory.
+        resume: go on with the run that lies there, from its last checkpoint; the module needs the same parameters.
+        show: what the trainer says, and a line an epoch, go to stderr.
+        settings: keys over the config, ``__`` for ``.``: ``train__lr=1e-3``.
+    """
+    parameters = dict(model.named_parameters())
+    if not any(parameter.requires_grad for parameter in parameters.values()):
+        raise _core.UsageError("the module has no parameters to train")
+    if kept := [name for name in model.state_dict() if name not in parameters]:
+        raise _core.UsageError(
+            f"the module has buffers ({', '.join(kept[:3])}), which a checkpoint does not keep; use a norm without running "
+            f"statistics, or register them with persistent=False"
+        )
+    devices = {parameter.device.type for parameter in parameters.values()}
+    if len(devices) > 1:
+        raise _core.UsageError(f"the module's parameters lie on {' and '.join(sorted(devices))}; move them to one device")
+    path = screen.path if isinstance(screen, Screen) else Path(screen)
+    given = {"screen": path, "model.name": "module", "model.module": type(model).__qualname__, "train.device": devices.pop()}
+    given |= {key.replace("__", "."): value for key, value in settings.items()}
+    words = [f"{key}={value}" for key, value in given.items()]
+    with tempfile.TemporaryDirectory(prefix="lacuna-train-") as folder:
+        if not isinstance(config, (str, os.PathLike)):
+            file = Path(folder) / "config.yaml"
+            file.write_text(json.dumps({"screen": str(path), "model": {"name": "module"}, **(config or {})}))
+            config = file
+        end = _Training(model, show).run(str(config), words, str(out), resume, list(parameters), list(parameters.values()))
+    if end.startswith("error: "):
+        raise _core.Error(end.removeprefix("error: "))
+    return Run.open(out)
+
+
+class _Training:
+    """A training on a thread of its own, while this one waits for it or for Ctrl-C."""
+
+    def __init__(self, model: nn.Module, show: bool):
+        self.model, self.show = model, show
+        self.was_training = model.training
+        self.end = ""
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+
+    def run(self, *arguments) -> str:
+        global _now
+        if _now is not None:
+            raise _core.Error("another module is being trained in this process; wait for its end")
+        _implement()
+        _now = self
+        thread = threading.Thread(target=self._work, args=arguments, name="lacuna.train", daemon=True)
+        try:
+            thread.start()
+            while not self.ended.wait(0.1):  # join() takes a thread for dead that Ctrl-C came upon (bpo-45274)
+                pass
+        except KeyboardInterrupt:
+            _core.ask_to_stop()  # a checkpoint is written, and the run can go on
+            self.ended.wait()
+            _core.take_back_stop()
+            raise
+        finally:
+            _now = None
+            self.model.train(self.was_training)
+        if self.error is not None:
+            raise self.error
+        return self.end
+
+    def _work(self, *arguments) -> None:
+        try:
+            self.end = torch.ops.lacuna.train_module(*arguments)
+        except BaseException as error:  # of the module: raised again where train() was called
+            self.error = error
+        finally:
+            self.ended.set()
+
+    def forward(self, removed: Tensor, ptr: Tensor, training: bool) -> Tensor:
+        if self.model.training != training:
+            self.model.train(training)
+        return self.model(removed, ptr)
+
+    def said(self, words: str) -> None:
+        if self.show:
+            print(words, file=sys.stderr, flush=True)
+
+
+_now: _Training | None = None
+_implemented: torch.library.Library | None = None  # lives as long as the process: operators go with it
+
+
+def _implement() -> None:
+    """The two operators by which the trainer calls back."""
+    global _implemented
+    if _implemented is None:
+        _implemented = torch.library.Library("lacuna", "IMPL")
+        for name, function in {"module_forward": _forward, "module_said": _said}.items():
+            _implemented.impl(name, function, "CompositeImplicitAutograd")
+
+
+def _forward(removed: Tensor, ptr: Tensor, training: bool) -> Tensor:
+    assert _now is not None
+    return _now.forward(removed, ptr, training)
+
+
+def _said(words: str) -> None:
+    if _now is not None:
+        _now.said(words)

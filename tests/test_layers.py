@@ -52,7 +52,7 @@ def backward_callers(root):
 
     An operator of lacuna/torch may run one inside its own."""
     return [str(name) for path, name in sources(root)
-            if name.parts[1] in WITH_TORCH[1:] and not path.stem.endswith("_test") and BACKWARD.search(path.read_text())]
+            if name.parts[1] in WITH_TORCH[1:] and not path.stem.endswith(("_test", "testing")) and BACKWARD.search(path.read_text())]
 
 
 def test_repository_keeps_the_order():

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import os
 import re
 import signal
 
@@ -110,6 +111,19 @@ def test_pairs_are_predicted_as_listed(folder, run, genes, pairs):
     names = [tuple(filter(None, row)) for row in arrays["gene_names"][arrays["genes"]].tolist()]
     assert names == [*(tuple(line.split()) for line in lines), (), (genes[3],), tuple(genes[:5])]
     assert arrays["predictions"][:50] == pytest.approx(pairs[1][chosen], rel=1e-6, abs=1e-6)
+
+
+def test_a_prediction_has_the_same_bits_in_every_batch(folder, run, genes):
+    """On the CPU: alone, beside samples that remove other numbers of genes, with one thread and with two."""
+    lines = [" ".join(genes[i : i + i % 5]) or "-" for i in range(33)]
+    (folder / "sizes.txt").write_text("\n".join(lines))
+    written = []
+    for batch, threads in ((1, 1), (7, 2), (64, 1), (64, 2)):
+        succeed("predict", run, "--samples", folder / "sizes.txt", "--batch", batch, "--out", folder / "sizes.npz",
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)})  # fmt: skip
+        written.append(numpy.load(folder / "sizes.npz")["predictions"].tobytes())
+        (folder / "sizes.npz").unlink()
+    assert len(set(written)) == 1
 
 
 def test_what_it_wrote_is_a_list_of_samples(folder, run, genes):

@@ -57,6 +57,20 @@ LocalHead::LocalHead(int64_t width, int64_t heads, int64_t labels) : heads_(head
 }
 
 at::Tensor LocalHead::forward(const at::Tensor& genes, const at::Tensor& sets) {
+  if (!sets.is_cpu() || at::GradMode::is_enabled()) return score_sets(genes, sets);
+  const auto sizes = sets.ge(0).sum(1).clamp_min(1);  // [B]
+  at::Tensor scores;
+  for (int64_t k = 1; k <= sets.size(1); ++k) {
+    const auto samples = sizes.eq(k).nonzero().squeeze(1);
+    if (samples.numel() == 0) continue;
+    const auto own = score_sets(genes, sets.index_select(0, samples).narrow(1, 0, k));
+    if (!scores.defined()) scores = at::empty({sets.size(0), own.size(1)}, own.options());
+    scores.index_copy_(0, samples, own);
+  }
+  return scores.defined() ? scores : score_sets(genes, sets);
+}
+
+at::Tensor LocalHead::score_sets(const at::Tensor& genes, const at::Tensor& sets) {
   const int64_t k = sets.size(1);
   const auto present = sets.ge(0);                                                     // [B, k]
   const auto rows = genes.index_select(0, sets.clamp_min(0).reshape(-1));              // [B * k, H]

@@ -34,7 +34,8 @@ class GlobalHead : public torch::nn::Module {
 
 // How much the removed genes of a sample change each other. Two layers of self-attention inside the
 // set, without a gene's own token: score = Linear((dynamic - static)^2), mean over the set. A set
-// of one passes through; an empty set scores 0.
+// of one passes through; an empty set scores 0. On the CPU sets are predicted with those of their
+// own size: what stands beside a sample does not change the order of its sums.
 class LocalHead : public torch::nn::Module {
  public:
   LocalHead(int64_t width, int64_t heads, int64_t labels);
@@ -47,6 +48,8 @@ class LocalHead : public torch::nn::Module {
     std::shared_ptr<Dense> query, key, value, out;
     at::Tensor beta;  // scalar
   };
+  at::Tensor score_sets(const at::Tensor& genes, const at::Tensor& sets);
+
   int64_t heads_;
   std::shared_ptr<Dense> static_, score_;
   std::vector<std::shared_ptr<Layer>> layers_;

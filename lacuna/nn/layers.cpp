@@ -22,15 +22,15 @@ at::Tensor initial_weight(c10::IntArrayRef shape, double std) {
   return at::randn(shape) * (std > 0 ? std : std::sqrt(2.0 / fan_out));
 }
 
-// x W + b. On the CPU a row's result does not depend on the rows beside it: BLAS adds up in other
-// orders where there are few rows, or one column.
+// x W + b, both rounded to x's dtype. What is predicted on the CPU does not depend on the rows
+// beside it (row_linear.h); one column is a sum of each row.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  constexpr int64_t kFew = 16;
-  if (!x.is_cpu()) return at::addmm(bias, x, weight);
-  if (weight.size(1) == 1) return (x * weight.t()).sum(1, /*keepdim=*/true) + bias;
-  const int64_t rows = x.size(0);
-  if (rows >= kFew) return at::addmm(bias, x, weight);
-  return at::addmm(bias, at::constant_pad_nd(x, {0, 0, 0, kFew - rows}), weight).narrow(0, 0, rows);
+  const auto dtype = x.scalar_type();
+  const auto rounded = weight.to(dtype), offset = bias.to(dtype);
+  if (!x.is_cpu() || at::GradMode::is_enabled()) return at::addmm(offset, x, rounded);
+  if (weight.size(1) == 1) return (x * rounded.t()).sum(1, /*keepdim=*/true) + offset;
+  const auto wide = dtype == at::kBFloat16 ? at::kFloat : dtype;
+  return row_linear(x, rounded.to(wide), offset.to(wide));
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ at::Tensor Dense::forward(const at::Tensor& x) const {
   const auto rows = x.reshape({-1, x.size(-1)});
   auto shape = x.sizes().vec();
   shape.back() = weight.size(1);
-  const auto y = affine(rows, weight.to(x.scalar_type()), bias.to(x.scalar_type()));
+  const auto y = affine(rows, weight, bias);
   stop_point(y);
   return y.reshape(shape);
 }

@@ -1,12 +1,15 @@
 #include "lacuna/torch/recompute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 
 #include "lacuna/core/system/stop.h"
+#include "lacuna/core/system/threads.h"
 
 namespace lacuna {
 namespace {
@@ -40,6 +43,14 @@ struct Recompute : torch::autograd::Function<Recompute> {
   }
 };
 
+// Products of BLAS cut long sums at other places for other numbers of threads. So each block of
+// rows is computed by one thread, and the blocks by many.
+struct OneTorchThread {
+  int before = at::get_num_threads();
+  OneTorchThread() { at::set_num_threads(1); }
+  ~OneTorchThread() { at::set_num_threads(before); }
+};
+
 struct RecomputeRows : torch::autograd::Function<RecomputeRows> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& y,
                             const Body& body, int64_t rows) {
@@ -70,13 +81,16 @@ struct RecomputeRows : torch::autograd::Function<RecomputeRows> {
   static at::Tensor by_row_blocks(const Body& body, const at::Tensor& y, int64_t rows) {
     const at::NoGradGuard guard;
     const at::Tensor out = at::empty({y.size(1), y.size(2)}, y.options());
-    for (int64_t first = 0; first < y.size(1); first += rows) {
-      throw_if_stopped();
-      const int64_t count = std::min(rows, y.size(1) - first);
+    const OneTorchThread alone;
+    const at::ThreadLocalState state;
+    parallel_for(uint64_t((y.size(1) + rows - 1) / rows), alone.before, [&](uint64_t i) {
+      const at::ThreadLocalStateGuard same(state);
+      at::set_num_threads(1);  // a setting of each thread
+      const int64_t first = int64_t(i) * rows, count = std::min(rows, y.size(1) - first);
       at::Tensor block = y.narrow(1, first, count);
       if (count < rows) block = at::constant_pad_nd(block, {0, 0, 0, rows - count});
       out.narrow(0, first, count).copy_(body(block).narrow(0, 0, count));
-    }
+    });
     return out;
   }
 };

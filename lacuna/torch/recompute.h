@@ -14,8 +14,8 @@ namespace lacuna {
 at::Tensor recompute(const std::function<at::Tensor(const at::Tensor&)>& f, const at::Tensor& x);
 
 // The same on the CPU for an f that takes each row by itself, y [G, rows, H] -> [rows, H], in
-// blocks of so many rows, the last filled up with zeros: a row's result does not depend on how many
-// rows there are.
+// blocks of so many rows, the last filled up with zeros: a row's result depends neither on how many
+// rows there are nor, without gradients, on how many threads.
 at::Tensor recompute_rows(const std::function<at::Tensor(const at::Tensor&)>& f,
                           const at::Tensor& y, int64_t rows);
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "lacuna/ops/dense/row_linear.h"
 #include "lacuna/ops/dense/row_mlp.h"
 #include "lacuna/ops/dense/row_pool.h"
 #include "lacuna/torch/operators.h"
@@ -73,6 +74,23 @@ struct RowMlpFunction : torch::autograd::Function<RowMlpFunction> {
 };
 
 }  // namespace
+
+at::Tensor row_linear(const at::Tensor& x_, const at::Tensor& weight_, const at::Tensor& bias_) {
+  const Tensor x = x_.contiguous(), weight = weight_.contiguous(), bias = bias_.contiguous();
+  const Tensor y = at::empty({x.size(0), weight.size(1)}, x.options());
+  with_real(x.scalar_type(), [&]<class Real>(Real) {
+    using Param = Parameter<Real>;
+    lacuna::row_linear<Real>({.rows = x.size(0),
+                              .in = x.size(1),
+                              .out = weight.size(1),
+                              .x = data<Real>(x),
+                              .weight = data<Param>(weight),
+                              .bias = data<Param>(bias),
+                              .threads = at::get_num_threads()},
+                             mutable_data<Real>(y));
+  });
+  return y;
+}
 
 at::Tensor row_mlp(const at::Tensor& u, const MlpParameters& parameters, const at::Tensor& used) {
   variable_list tensors(parameters.weight.begin(), parameters.weight.end());

@@ -1,10 +1,14 @@
-// Dense work on rows on the CPU (ops/dense/row_mlp.h, row_pool.h), on tensors.
+// Dense work on rows on the CPU (ops/dense/row_linear.h, row_mlp.h, row_pool.h), on tensors.
 #pragma once
 
 #include "lacuna/torch/fused_mlp.h"
 #include "lacuna/torch/fused_pool.h"
 
 namespace lacuna {
+
+// x [rows, in], weight [in, out], bias [out], of the parameters' dtype -> [rows, out]; without
+// gradients.
+at::Tensor row_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 // u [G, rows, H] -> y [G, rows, H], with gradients to u and to every parameter. used i32 [G] or
 // undefined: how many rows of each graph are in use; the others of y mean nothing.

@@ -18,7 +18,8 @@ uint64_t prediction_batch(const ScreenSession& session);
 // recorded, and a model that reads the wild type computes it once (Model::keep_wild_type). A batch
 // goes through the model as many samples at a time as that takes best (Model::samples_at_a_time);
 // where memory is short, half as many from then on, and a note says so. On the CPU a sample's
-// prediction has the same bits whatever stands beside it.
+// prediction has the same bits whatever stands beside it and for every number of threads, but for
+// models that couple the samples of a batch (norm: batch_graph).
 class Predictor {
  public:
   // The session outlives it; its model is trained on as before afterwards.

@@ -121,6 +121,7 @@ class HeteroGin : public Model {
     wild_type_ = {};
   }
   int64_t samples_at_a_time() const override {
+    if (norm_kind_ == NormKind::batch_graph) return 0;  // the samples of a batch belong together
     const at::Device device = graph_.device();
     if (device.is_cpu()) return kCpuSamples;
     const int64_t memory =

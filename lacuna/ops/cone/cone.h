@@ -24,7 +24,8 @@
 //
 // Backwards a row of the wild type takes the gradients of all samples that read it. All sums run in
 // a fixed order: the same bits in every run, and forward the same bits as with every row listed.
-// On the CPU sums of bf16 and f32 are f32.
+// On the CPU sums of bf16 and f32 are f32: every listed row is summed anew from its neighbours, and
+// none comes of a subtraction, which would need more.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,10 @@
 // order: a row's bits depend neither on where it stands nor on how many there are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "lacuna/core/system/scratch.h"
 
 namespace lacuna {
 
@@ -16,6 +19,15 @@ inline constexpr int64_t kRowPad = 128 / int64_t(sizeof(Acc));
 template <class Acc>
 constexpr int64_t padded(int64_t columns) {
   return (columns + kRowPad<Acc> - 1) / kRowPad<Acc> * kRowPad<Acc>;
+}
+// A copy of [rows, columns] with padded rows.
+template <class Acc>
+Scratch<Acc> padded_matrix(const Acc* from, int64_t rows, int64_t columns) {
+  const int64_t pitch = padded<Acc>(columns);
+  Scratch<Acc> to(size_t(rows * pitch));
+  std::fill_n(to.get(), rows * pitch, Acc(0));
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(from + r * columns, columns, to.get() + r * pitch);
+  return to;
 }
 
 // Acc is float or double. All pitches are multiples of kRowPad, all arrays aligned to cache lines.

@@ -3,11 +3,15 @@
 // a block of rows at a time, which goes through all of it while it is in the cache. Nothing but u
 // is kept for the backward pass, which computes the block again.
 //
-//   u, y             [G, rows, H]   f32, bf16 (computed in f32) or f64
+//   u, y             [G, rows, H]   f32, bf16 or f64
 //   weight, bias     [G, H, H], [G, H] of each Linear, y = x W + b
 //   scale, shift     [G, H] of the layer norm
 //   used             [G] how many rows of each graph are in use; null: all. The others are neither
 //                    read nor written
+//
+// bf16 is a form of storage here: between u and y everything is f32, the parameters as they are.
+// Tensor cores, which multiply bf16, round the parameters and what stands between the Linears too;
+// to do the same here would take time and lose digits.
 //
 // A row's result depends on nothing but the row. Gradients of parameters are summed in an order
 // that the sizes give, not the threads.

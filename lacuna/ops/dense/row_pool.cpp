@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "lacuna/core/system/scratch.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/ops/dense/row_kernels.h"
 
@@ -13,15 +12,6 @@ namespace lacuna {
 namespace {
 
 constexpr int64_t kPoolRows = 96;  // kept genes at a time
-
-template <class Acc>
-Scratch<Acc> padded_matrix(const Acc* from, int64_t rows, int64_t columns) {
-  const int64_t pitch = padded<Acc>(columns);
-  Scratch<Acc> to(size_t(rows * pitch));
-  std::fill_n(to.get(), rows * pitch, Acc(0));
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(from + r * columns, columns, to.get() + r * pitch);
-  return to;
-}
 
 // The weighted sum so far, e^(-most) times what it will be: no exponential overflows.
 template <class Acc>

@@ -3,7 +3,7 @@
 //   aggregate_gpu ladder [edges.bin]    yeast size without and with hubs, and a real graph; all
 //                                       versions
 //   aggregate_gpu human                 20,000 genes, five types
-//   aggregate_gpu grid                  widths x batches x removed x nodes
+//   aggregate_gpu grid [nodes]          widths x batches x removed x nodes, or of one graph
 //   aggregate_gpu masks                 mask records of a batch from indices
 //
 // Times are medians of 21 runs in milliseconds, after 5 to warm up. cuSPARSE has its descriptors,
@@ -25,6 +25,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "gpu_timing.cuh"
 #include "lacuna/core/random.h"
 #include "lacuna/graph/generate_graph.h"
 #include "lacuna/ops/aggregate/aggregate_cuda.h"
@@ -34,14 +35,6 @@ using namespace lacuna;
 
 namespace {
 
-#define CUDA(call)                                                                \
-  do {                                                                            \
-    const cudaError_t status_ = (call);                                           \
-    if (status_ != cudaSuccess) {                                                 \
-      std::printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(status_)); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
 #define SPARSE(call)                                                                           \
   do {                                                                                         \
     const cusparseStatus_t status_ = (call);                                                   \
@@ -50,41 +43,6 @@ namespace {
       std::exit(1);                                                                            \
     }                                                                                          \
   } while (0)
-
-template <class T>
-struct Buffer {
-  T* data = nullptr;
-  size_t count;
-  explicit Buffer(size_t n) : count(n) {
-    CUDA(cudaMalloc(&data, std::max<size_t>(n * sizeof(T), 256)));
-  }
-  explicit Buffer(const std::vector<T>& v) : Buffer(v.size()) {
-    CUDA(cudaMemcpy(data, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  Buffer(const Buffer&) = delete;
-  ~Buffer() { cudaFree(data); }
-};
-
-template <class F>
-double median_ms(F run, int times = 21) {
-  cudaEvent_t begin, end;
-  CUDA(cudaEventCreate(&begin));
-  CUDA(cudaEventCreate(&end));
-  for (int i = 0; i < 5; ++i) run();
-  std::vector<float> ms(size_t(times), 0.f);
-  for (float& t : ms) {
-    CUDA(cudaEventRecord(begin));
-    run();
-    CUDA(cudaEventRecord(end));
-    CUDA(cudaEventSynchronize(end));
-    CUDA(cudaEventElapsedTime(&t, begin, end));
-  }
-  CUDA(cudaGetLastError());
-  CUDA(cudaEventDestroy(begin));
-  CUDA(cudaEventDestroy(end));
-  std::sort(ms.begin(), ms.end());
-  return ms[ms.size() / 2];
-}
 
 // A number for element i, the same on both sides: triangular in (-2, 2), exact in bf16.
 __host__ __device__ inline float number(uint64_t i, uint32_t seed) {
@@ -521,11 +479,12 @@ EdgeLists from_file(const char* path, uint32_t nodes) {
   return graph;
 }
 
-void grid() {
+void grid(uint32_t only) {
   std::printf("%9s %5s %5s %8s %10s %10s %7s %10s %10s %7s  %s\n", "nodes", "H", "B", "removed",
               "cuSPARSE", "forward", "ratio", "cuSPARSE", "backward", "ratio", "errors");
   size_t free_bytes = 0, total = 0;
   for (const uint32_t nodes : {1000000u, 6607u, 20000u}) {
+    if (only != 0 && nodes != only) continue;
     const Setup s(nodes == 6607    ? generated(GraphSize::yeast)
                   : nodes == 20000 ? generated(GraphSize::human)
                                    : drawn(nodes, {20000000}, 1e-4, -0.4));
@@ -615,9 +574,9 @@ int main(int argc, char** argv) {
   } else if (mode == "masks") {
     masks();
   } else if (mode == "grid") {
-    grid();
+    grid(argc > 2 ? uint32_t(std::atol(argv[2])) : 0);
   } else {
-    std::printf("usage: aggregate_gpu ladder [edges.bin] | human | masks | grid\n");
+    std::printf("usage: aggregate_gpu ladder [edges.bin] | human | masks | grid [nodes]\n");
     return 2;
   }
 }

@@ -11,6 +11,7 @@ constexpr int kLongWarps = 8;            // of a block of long rows: they share 
 // Neighbours (of all types that an output row sums) from which on a row is long: at least, and at
 // most where rows are long on average.
 constexpr int64_t kLong = 512, kLongest = 2048;
+constexpr int64_t kManyRows = 200'000;
 constexpr int kTogether = 4;  // lanes from which on they look up neighbours together
 constexpr int64_t kCacheBytes = int64_t(64) << 20;  // about what an L2 cache holds
 
@@ -121,14 +122,18 @@ __device__ __forceinline__ void add_alone(const GatherArgs<Real>& a, const Lane&
       use[i] = place < end;
       if (use[i]) n[i] = look_up<Real, WEIGHTED, MASKED>(a, csr, place);
     }
+    // A piece sets out before it is known whether it is kept: nearly all are.
     Pack<Real, VEC> piece[kMost];
+#pragma unroll
+    for (int i = 0; i < kMost; ++i) {
+      if (use[i]) piece[i].load(source + int64_t(n[i].node) * a.columns);
+    }
 #pragma unroll
     for (int i = 0; i < kMost; ++i) {
       if (!use[i]) continue;
       use[i] = is_kept<Real, MASKED>(a, t, n[i].node, n[i].edge, !MASKED && is_odd(a, n[i].node),
                                      l.sample);
       if (WEIGHTED) use[i] = scale_weight(a, t, n[i].node, l.sample, n[i].value) && use[i];
-      if (use[i]) piece[i].load(source + int64_t(n[i].node) * a.columns);
     }
 #pragma unroll
     for (int i = 0; i < kMost; ++i) {
@@ -181,6 +186,19 @@ __device__ __forceinline__ void add_together(const GatherArgs<Real>& a, const La
   }
 }
 
+// Whether some lane of the row sums it for a sample that keeps it: else no neighbour need be read.
+// All lanes of the warp call it.
+template <class Real, bool MASKED>
+__device__ __forceinline__ bool is_wanted(const GatherArgs<Real>& a, const Lane& l, uint32_t row,
+                                          bool there) {
+  if (MASKED) return there;
+  const bool kept = there && l.active && !(is_odd(a, row) && is_removed(a, row, l.sample));
+  const int lane = threadIdx.x & 31, per_row = l.lanes * l.groups;
+  const uint32_t lanes_of_row = (per_row == 32 ? ~0u : (1u << per_row) - 1)
+                                << (lane / per_row * per_row);
+  return (__ballot_sync(~0u, kept) & lanes_of_row) != 0;
+}
+
 // Adds types [t0, t1) of a row to total: the part [part, part + 1) / parts of each one's
 // neighbours. A type's sum is scaled before it is added where there is a scale. All lanes of the
 // warp call it, with equally many types; there: it has a row. The first group gets the total.
@@ -190,8 +208,9 @@ __device__ __forceinline__ void add_types(const GatherArgs<Real>& a, const Lane&
                                           Sum<Real> (&total)[VEC]) {
   using S = Sum<Real>;
   uint32_t first = a.csr.of[t0].ptr[row], last = a.csr.of[t0].ptr[row + 1];
+  const bool wanted = is_wanted<Real, MASKED>(a, l, row, there);
   for (int t = t0; t < t1; ++t) {
-    const uint32_t from = first, count = there ? last - first : 0;
+    const uint32_t from = first, count = wanted ? last - first : 0;
     if (t + 1 < t1) {  // where the next type's lie is looked up meanwhile
       first = a.csr.of[t + 1].ptr[row];
       last = a.csr.of[t + 1].ptr[row + 1];
@@ -290,14 +309,18 @@ __global__ void __launch_bounds__(kLongWarps * 32)
               int rows_at_once) {
   using S = Sum<Real>;
   __shared__ S part[kLongWarps][32][VEC];
+  __shared__ uint32_t found[kLongWarps];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t places = int64_t(a.nodes) * (a.all_types ? 1 : a.types);
   const int64_t first = int64_t(blockIdx.x) * rows_at_once;
-  const bool mine = lane < rows_at_once && first + lane < places;
-  const bool look = mine && is_long(a, row_place(a, first + lane), shape.longest);
-  // All warps find the same ones.
-  for (uint32_t left = __ballot_sync(~0u, look); left != 0; left &= left - 1) {
-    const RowPlace p = row_place(a, first + __ffs(int(left)) - 1);
+  const bool mine = int(threadIdx.x) < rows_at_once && first + threadIdx.x < places;
+  const bool look = mine && is_long(a, row_place(a, first + threadIdx.x), shape.longest);
+  const uint32_t some = __ballot_sync(~0u, look);
+  if (lane == 0) found[warp] = some;
+  if (!__syncthreads_or(look)) return;
+  for (int r = 0; r < rows_at_once; ++r) {
+    if (!(found[r >> 5] >> (r & 31) & 1)) continue;
+    const RowPlace p = row_place(a, first + r);
     for (int64_t tile = blockIdx.y; tile * shape.lanes * VEC < a.columns; tile += gridDim.y) {
       Lane l = make_lane<Real, VEC>(a, shape, tile);
       l.active = l.active && lane < shape.per_row();
@@ -358,8 +381,9 @@ void launch(const GatherArgs<Real>& a, cudaStream_t stream) {
   short_rows<Real, VEC, WEIGHTED, MASKED, SCALED><<<grid, kWarps * 32, 0, stream>>>(a, shape);
   // A row's neighbours are shared by as many lanes as there are.
   while (shape.per_row() * 2 <= 32) shape.groups *= 2;
-  // Rows that a block of long rows looks through: with all types in a row many are long.
-  const int rows_at_once = a.all_types && a.types > 1 ? 2 : 32;
+  // Rows that a block of long rows looks through: with all types in a row many are long; where
+  // there are very many rows, few are.
+  const int rows_at_once = a.all_types && a.types > 1 ? 2 : rows < kManyRows ? 32 : kLongWarps * 32;
   const dim3 long_grid(uint32_t(divide_up(rows, rows_at_once)),
                        uint32_t(std::min<int64_t>(tiles, rows_at_once == 2 ? tiles : 8)));
   long_rows<Real, VEC, WEIGHTED, MASKED, SCALED>

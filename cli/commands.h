@@ -1,10 +1,10 @@
 // The subcommands of `lacuna`: one file each, cli/<name>.cpp, with a function add_<name>() that
-// main() calls.
+// run_program() (program.h) calls.
 //
-// add_*() declares the options and sets a callback that does the work. Failures are thrown: main()
-// alone turns an Error into a line on stderr and an exit code. To add a subcommand: a file
-// here, a line below, a line in main.cpp. Those that need torch do their work in cli/torch/, and
-// have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h says why).
+// add_*() declares the options and sets a callback that does the work. Failures are thrown:
+// run_program() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a
+// file here, a line below, a line in program.cpp. Those that need torch do their work in
+// cli/torch/, and have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h says why).
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/info.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/ladder/frame_store.h"
@@ -27,7 +28,7 @@ using Table = std::vector<std::vector<std::string>>;
 
 struct Options {
   std::string path;
-  bool json = false, check = false;
+  bool json = false, check = false, exit_code = false;
 };
 
 std::string number(double value) { return fmt::format("{:.5g}", value); }
@@ -275,8 +276,11 @@ void run(const Options& options) {
           "--check is for screens; {} is a run, whose checkpoints are checked whenever "
           "they are read",
           options.path);
-    return print_run_info(options.path, options.json);
+    print_run_info(options.path, options.json);
+    if (options.exit_code) set_exit_code(training_exit_code(options.path));
+    return;
   }
+  if (options.exit_code) throw UsageError("--exit-code is for runs; {} is none", options.path);
   if (DirectoryWriter::unfinished_format(options.path) == MaskStoreContents::kFormat)
     return run_unfinished_store(options);
   const std::string format = Directory::format_of(options.path);
@@ -313,6 +317,9 @@ void add_info(CLI::App& app) {
   command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
   command->add_flag("--check", options->check,
                     "Read every byte against its checksum and every index against its range");
+  command->add_flag(
+      "--exit-code", options->exit_code,
+      "Of a run: exit as its training did: 0 finished, 75 stopped (resume it), 1 else");
   command->footer(
       "Examples:\n"
       "  lacuna info demo\n"

@@ -8,6 +8,8 @@ namespace lacuna::cli {
 // What the run in this directory is, how far it came and what it holds; reads what the report
 // reads.
 void print_run_info(const fs::path& path, bool json);
+// What the process that trained it last returned: 0 finished, 75 stopped by a signal, 1 else.
+int training_exit_code(const fs::path& path);
 
 // What the recording in this directory holds; check: reads every byte of it first.
 void print_recording_info(const fs::path& path, bool json, bool check);

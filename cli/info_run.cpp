@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/info.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/run/run_contents.h"
@@ -215,6 +216,11 @@ void print_run_info(const fs::path& path, bool json) {
   else
     fmt::print("{}", text_of(run));
   if (!run.damaged.empty()) throw Error(damage_words(run));
+}
+
+int training_exit_code(const fs::path& path) {
+  const std::string status = read_run_info(path).status;
+  return status == "finished" ? 0 : status == "stopped" ? kResumeMe : 1;
 }
 
 }  // namespace lacuna::cli

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from program import fail, succeed
+from program import fail, lacuna, succeed
 from run_files import make_run
 
 
@@ -47,6 +47,14 @@ def test_a_finished_run(screen, tmp_path):
     files["predictions/"] = sum(path.stat().st_size for path in (run / "predictions").iterdir())
     assert facts["files"] == files
     assert (facts["state"], facts["epochs"], facts["steps"], facts["evaluated"]) == ("finished", 5, 50, True)
+
+
+def test_the_exit_code_of_the_training(screen, tmp_path):
+    for state, code in {"finished": 0, "stopped": 75, "failed": 1, "running": 1}.items():
+        run = make_run(tmp_path / state, screen, status=state)
+        assert lacuna("info", run, "--exit-code").returncode == code
+        assert lacuna("info", run).returncode == 0
+    assert "--exit-code is for runs" in fail("info", screen, "--exit-code", code=2)
 
 
 def test_how_far_a_run_came(screen, tmp_path):

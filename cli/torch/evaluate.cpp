@@ -3,6 +3,7 @@
 
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch/ranks.h"
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
@@ -71,17 +72,20 @@ void run(const EvaluateCall& call) {
   const EvaluateRequest request = {
       .checkpoint = call.checkpoint, .device = call.device, .screen = call.screen, .out = call.out};
   stop_on_signals();
-  if (!call.predictions.empty()) return evaluate_given(call);
+  if (!call.predictions.empty()) return ranks().is_first() ? evaluate_given(call) : void();
   const Run evaluated = Run::open(call.run);
   if (read_config(evaluated.config(), {}).kind() == DataKind::recording)
-    return evaluate_recording_run(call, evaluated);
+    return !ranks().is_first() ? void() : evaluate_recording_run(call, evaluated);
   if (!call.recording.empty())
     throw UsageError("{} is the run of a screen, not of a recording", call.run.string());
   TrainLines lines;
+  const auto note = [&](const std::string& words) {
+    if (ranks().is_first()) lines.note(words);
+  };
   const std::string status = evaluated.info().value("status", "");
   try {
-    const Evaluation evaluation = evaluate_run(
-        evaluated, request, [&](const std::string& words) { lines.note(words); }, lines.progress());
+    const Evaluation evaluation = evaluate_run(evaluated, request, note, lines.progress(), ranks());
+    if (!ranks().is_first()) return;
     fmt::print(
         "checkpoint {}{}\n", evaluation.checkpoint,
         status == "finished" ? "" : fmt::format(" of a run that has not ended ({})", status));

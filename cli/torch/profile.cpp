@@ -1,11 +1,13 @@
 // `lacuna profile`: where the time of a training step goes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <vector>
 
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch/ranks.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/measure/profile.h"
@@ -41,6 +43,9 @@ void print_table(const StepProfile& profile) {
       fmt::print("the parts on the {} take {:.3f} ms longer than the step\n", name, excess);
   for (const std::string& way : profile.ways) fmt::print("{}\n", way);
   fmt::print("{}\n", profile.largest);
+  if (!profile.communication_ms.empty())
+    fmt::print("communication that was waited for, ms a step by rank: {:.3f}\n",
+               fmt::join(profile.communication_ms, ", "));
 }
 
 }  // namespace
@@ -48,8 +53,11 @@ void print_table(const StepProfile& profile) {
 void run(const ProfileCall& call) {
   stop_on_signals();
   const Config config = read_config(call.config, call.settings);
-  const auto note = [](const std::string& words) { fmt::print(stderr, "{}\n", words); };
-  const StepProfile profile = profile_step(config, call.steps, note);
+  const auto note = [](const std::string& words) {
+    if (ranks().is_first()) fmt::print(stderr, "{}\n", words);
+  };
+  const StepProfile profile = profile_step(config, call.steps, note, ranks());
+  if (!ranks().is_first()) return;
   if (!call.out.empty()) write_profile(call.out, profile);
   if (call.json)
     fmt::print("{}", sealed_json(to_json(profile)));  // as in the file

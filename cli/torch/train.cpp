@@ -5,6 +5,7 @@
 
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch/ranks.h"
 #include "cli/torch/train_lines.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
@@ -34,11 +35,13 @@ void run(const TrainCall& call) {
                                 .tensorboard = call.tensorboard,
                                 .command = command_line(),
                                 .version = LACUNA_VERSION};
+  if (!ranks().is_alone() && call.out.empty())
+    throw UsageError("several ranks need --out, so that all mean the same run");
   stop_on_signals();
   const Config config = call.config.empty() ? read_config(request.out / "config.yaml", {})
                                             : read_config(call.config, call.settings);
   TrainLines lines;
-  if (train(config, request, lines) == RunEnd::stopped) {
+  if (train(config, request, lines, ranks()) == RunEnd::stopped) {
     lines.clear_line();
     if (fs::exists(request.out / "run.json"))
       fmt::print("stopped; go on with: lacuna train --resume --out {}\n", request.out.string());
@@ -47,6 +50,7 @@ void run(const TrainCall& call) {
     set_exit_code(kResumeMe);
     return;
   }
+  if (!ranks().is_first()) return;  // rank 0 has evaluated
   if (config.kind() == DataKind::recording) {
     print_recording_evaluation(read_recording_evaluation(request.out));
   } else {

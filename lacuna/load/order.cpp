@@ -41,6 +41,12 @@ uint64_t Order::largest_batch() const {
          slice_begin(size, settings_.world, settings_.rank);
 }
 
+Order::Share Order::share(uint64_t position) const {
+  const uint64_t size =
+      std::min(settings_.global_batch, samples_ - position * settings_.global_batch);
+  return {slice_begin(size, settings_.world, settings_.rank), size};
+}
+
 void Order::batch(uint64_t epoch, uint64_t position, std::vector<uint64_t>& out) const {
   LACUNA_ASSERT(position < batches_);
   const uint64_t first = position * settings_.global_batch;

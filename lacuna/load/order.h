@@ -98,6 +98,12 @@ class Order {
   // The largest batch that this rank gets.
   uint64_t largest_batch() const;
 
+  // Where this rank's samples stand in the global batch at a position: `first` of `all`.
+  struct Share {
+    uint64_t first, all;
+  };
+  Share share(uint64_t position) const;
+
   // Replaces `out` by this rank's samples of a batch, position < batches(). May be empty, see
   // Remainder::keep.
   void batch(uint64_t epoch, uint64_t position, std::vector<uint64_t>& out) const;

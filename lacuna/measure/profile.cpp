@@ -161,6 +161,16 @@ std::map<std::string, double> device_times(Loop& loop, at::Device device, uint64
   return total;
 }
 
+// On the CPU, where the thread that trains waits; none where there is one rank.
+std::vector<double> communication_by_rank(const StepProfile& profile, Group& group) {
+  if (group.is_alone()) return {};
+  const at::Tensor all = at::zeros({group.world()}, at::kDouble);
+  for (const ProfileCategory& category : profile.cpu)
+    if (category.name == "communication") all[group.rank()].fill_(category.ms);
+  group.sum(all);
+  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + group.world()};
+}
+
 std::optional<double> recorded_time(Task& task, uint64_t steps) {
   Loop loop(task);
   loop.run(kWarmSteps);
@@ -178,8 +188,8 @@ std::string describe_machine(at::Device device) {
 }  // namespace
 
 StepProfile profile_step(const Config& config, uint64_t steps,
-                         const std::function<void(const std::string&)>& note) {
-  const auto task = open_task({.config = config, .note = note});
+                         const std::function<void(const std::string&)>& note, Group& group) {
+  const auto task = open_task({.config = config, .note = note, .group = group});
   make_paths_absolute(task->config());
   const at::Device device = task->model().parameters().at(0).device();
   StepProfile result;
@@ -220,6 +230,7 @@ StepProfile profile_step(const Config& config, uint64_t steps,
         categories(by_category(device_times(loop, device, steps, host_ms)), steps, result.wall_ms);
     result.recorded_ms = recorded_time(*task, steps);
   }
+  result.communication_ms = communication_by_rank(result, group);
   result.trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
   result.largest = largest_part(result);
   return result;

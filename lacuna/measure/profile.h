@@ -9,7 +9,7 @@
 //   aggregation, mlp, merge, heads, other     the forward pass; other: what is left of it, the
 //                      loss, and scopes (core/scope.h) of any other name
 //   backward, optimiser
-//   communication      with other processes: nothing yet
+//   communication      with the other ranks: what is waited for, not what goes on meanwhile
 //   logging
 //   idle               none of these; on a GPU mostly the host waiting for it
 //
@@ -33,11 +33,14 @@
 
 #include "lacuna/run/config.h"
 #include "lacuna/run/profile_file.h"
+#include "lacuna/train/group.h"
 
 namespace lacuna {
 
-// steps: measured, after a few that are not. Throws Error as train() does.
+// steps: measured, after a few that are not. Of several ranks it says what this one did, and what
+// all spent on communication. Throws Error as train() does.
 StepProfile profile_step(const Config& config, uint64_t steps,
-                         const std::function<void(const std::string&)>& note);
+                         const std::function<void(const std::string&)>& note,
+                         Group& group = Group::alone());
 
 }  // namespace lacuna

@@ -30,6 +30,8 @@ struct ModelInput {
   // [B + 1, stride] u8: mask records (ops/masks/masks.h) of the samples and, behind them, of the
   // wild type, where the rung has masks. gin() then reads them instead of `removed`.
   at::Tensor masks = {};
+  // Of several ranks: these samples are number `first` and on of the global batch's `all`. 0: all.
+  int64_t first = 0, all = 0;
 
   int64_t batch() const { return ptr.size(0) - 1; }
 };

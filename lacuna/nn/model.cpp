@@ -19,6 +19,15 @@ bool add_model(const std::string& name, const char* defaults, ModelMaker maker) 
   return true;
 }
 
+at::Tensor Model::drop_out(const at::Tensor& x, double p, const ModelInput& input) const {
+  if (!is_training() || p == 0) return x;
+  std::vector<int64_t> sizes = x.sizes().vec();
+  if (input.all > 0) sizes[0] = input.all;
+  const at::Tensor kept = at::empty(sizes, x.options()).bernoulli_(1 - p);
+  if (p < 1) kept.div_(1 - p);
+  return x * kept.narrow(0, input.first, x.size(0));
+}
+
 at::Tensor Model::total_loss(const at::Tensor& prediction_loss, int64_t) { return prediction_loss; }
 
 int64_t Model::parameter_count() const {

@@ -55,6 +55,10 @@ class Model : public torch::nn::Module {
   static at::Tensor wide(const at::Tensor& x) {
     return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
   }
+  // While training, x [B, ..] with a share p of its numbers set to 0 and the rest scaled up; a row
+  // is a sample of the input. It is drawn for the global batch, so that any number of ranks drops
+  // the same. (What all samples share takes at::dropout: ranks draw alike.)
+  at::Tensor drop_out(const at::Tensor& x, double p, const ModelInput& input) const;
 
  private:
   std::optional<at::ScalarType> dtype_;

@@ -39,6 +39,7 @@ StepProfile profile_from(const Json& json) {
                          .cpu = categories_from(json, "cpu"),
                          .gpu = categories_from(json, "gpu"),
                          .ways = {},
+                         .communication_ms = {},
                          .largest = text_of(json, "largest"),
                          .trace = {}};
   if (json.contains("ways")) profile.ways = json.at("ways").get<std::vector<std::string>>();
@@ -75,6 +76,8 @@ Json to_json(const StepProfile& profile) {
         {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
        {"ways", profile.ways},
        {"largest", profile.largest}});
+  if (!profile.communication_ms.empty())
+    json["communication_ms_per_step_by_rank"] = profile.communication_ms;
   return json;
 }
 

@@ -29,6 +29,7 @@ struct StepProfile {
   std::optional<double> recorded_ms;      // a step, where it was recorded
   std::vector<ProfileCategory> cpu, gpu;  // idle last; gpu: empty without one
   std::vector<std::string> ways;          // that were taken where there are several: "mlp: .."
+  std::vector<double> communication_ms;   // a step, by rank; empty: there was one
   std::string largest;                    // a sentence
   Json trace;                             // Chrome's trace format; not read back
 };

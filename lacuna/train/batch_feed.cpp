@@ -151,6 +151,11 @@ void BatchFeed::fetch(Slot& slot) {
     host.input = make_input(from.removed(), from.ptr());
   fill_labels(from, labels_, options_.weights, host);
   slot.batch = slot.stream ? part_of(slot.device, size) : host;
+  if (const OrderSettings& order = loader_.order().settings(); order.world > 1) {
+    const Order::Share share = loader_.order().share(slot.after.position - 1);
+    slot.batch.input.first = int64_t(share.first);
+    slot.batch.input.all = int64_t(share.all);
+  }
   const auto numbers = batch->samples().samples();
   slot.batch.samples.assign(numbers.begin(), numbers.end());
   const RungMasks& masks = loader_.source().masks();

@@ -243,10 +243,11 @@ void check_evaluation(const ScreenSession& session) {
 }
 
 Evaluation evaluate_run(const Run& run, const EvaluateRequest& asked, const Note& note,
-                        Progress& progress) {
+                        Progress& progress, Group& group) {
   EvaluateRequest request = asked;
   request.checkpoint = choose_checkpoint(run, asked.checkpoint);
-  ScreenSession session = open_run(run, request.checkpoint, request.device, request.screen, note);
+  ScreenSession session =
+      open_run(run, request.checkpoint, request.device, request.screen, note, group);
   return evaluate_session(run, session, request, note, progress);
 }
 

@@ -28,7 +28,7 @@ struct EvaluateRequest {
 // second set, fitted on that part and labelled so; where they cannot be had, only that one, and a
 // note says so.
 Evaluation evaluate_run(const Run& run, const EvaluateRequest& request, const Note& note,
-                        Progress& progress);
+                        Progress& progress, Group& group = Group::alone());
 // The same with a session that is open, and has the weights of request.checkpoint. All ranks
 // predict; rank 0 does the rest, and it alone gets the result.
 Evaluation evaluate_session(const Run& run, ScreenSession& session, const EvaluateRequest& request,

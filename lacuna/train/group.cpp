@@ -2,7 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <mutex>
+#include <optional>
+
 #include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
 #include "lacuna/torch/find_operator.h"
 
 namespace lacuna {
@@ -17,7 +21,38 @@ class Alone : public Group {
   void barrier() override {}
 };
 
+std::mutex lost_mutex;            // of the three below
+std::string lost_words;           // empty: all ranks are there
+bool has_stopped_before = false;  // a stop was asked for before a rank was lost
+std::optional<Unstoppable> held;  // by HeldStop
+
 }  // namespace
+
+void lose_rank(const std::string& words) {
+  const std::lock_guard lock(lost_mutex);
+  held.reset();
+  if (!lost_words.empty()) return;
+  lost_words = words;
+  has_stopped_before = is_stop_asked();
+  ask_to_stop();
+}
+
+void throw_if_rank_lost() {
+  const std::lock_guard lock(lost_mutex);
+  if (lost_words.empty()) return;
+  if (has_stopped_before) throw Stopped();
+  throw RankLost(lost_words);
+}
+
+HeldStop::HeldStop() {
+  const std::lock_guard lock(lost_mutex);
+  if (lost_words.empty()) held.emplace();
+}
+
+HeldStop::~HeldStop() {
+  const std::lock_guard lock(lost_mutex);
+  held.reset();
+}
 
 Group& Group::alone() {
   static Alone one;

@@ -1,12 +1,12 @@
-// The processes that train together, called ranks: one today, one a GPU on a cluster.
+// The processes that train together, called ranks: one, or one a GPU (process_group.h).
 //
 // Every rank opens the same data, has a copy of the model, and takes its share of each global batch
 // (load/order.h). Sums of gradients, losses and predictions make them one training: every rank
 // takes the same steps and has the same weights, bit for bit. Rank 0 alone writes and speaks.
 //
 // All ranks make the same calls of sum(), broadcast() and barrier() in the same order, with tensors
-// of the same shapes; each waits there for the others. A rank that fails leaves the others waiting:
-// who started the processes ends them.
+// of the same shapes; each waits there for the others. Where another rank has gone they throw
+// RankLost.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,15 @@
 #include <functional>
 #include <string>
 
+#include "lacuna/core/error.h"
+
 namespace lacuna {
+
+// Another rank has died or failed: no collective call can succeed from then on.
+class RankLost : public Error {
+ public:
+  explicit RankLost(const std::string& words) : Error("{}", words) {}
+};
 
 class Group {
  public:
@@ -25,6 +33,9 @@ class Group {
   virtual uint32_t local_rank() const { return rank(); }  // among those of this host
   // In place: the sum over all ranks, the same bits on each of them.
   virtual void sum(at::TensorList tensors) = 0;
+  // The same of one tensor, while the caller goes on: it is not to be touched before finish_sum().
+  virtual void start_sum(const at::Tensor& tensor) { sum(tensor); }
+  virtual void finish_sum(const at::Tensor& /*tensor*/) {}
   // In place: those of rank 0.
   virtual void broadcast(at::TensorList tensors) = 0;
   virtual void barrier() = 0;
@@ -35,6 +46,23 @@ class Group {
   bool any(bool value);                          // whether it is true on one of them
 
   static Group& alone();  // one process
+};
+
+// ---- when a rank is lost; for the whole process, from any thread
+// Another rank has gone, in words. Every collective call throws from then on, and work under way
+// stops as after a signal, also inside a HeldStop: nobody waits for the lost one.
+void lose_rank(const std::string& words);
+// Throws RankLost with those words; Stopped where a stop was asked for before: then others have
+// left for the same reason.
+void throw_if_rank_lost();
+
+// While one lives a stop waits, as with Unstoppable, but not behind lose_rank(). One at a time.
+class HeldStop {
+ public:
+  HeldStop();
+  ~HeldStop();
+  HeldStop(const HeldStop&) = delete;
+  HeldStop& operator=(const HeldStop&) = delete;
 };
 
 // Hears what the user should know: "no GPU in this build, training on the CPU".

@@ -97,6 +97,15 @@ void choose_threads(const Config& config, uint64_t genes) {
   at::set_num_threads(is_known && numbers < kEnough ? 1 : usual);
 }
 
+// Its statistics would be those of a rank's share of the batch.
+void check_ranks(const YAML::Node& model, const Group& group) {
+  if (!group.is_alone() && model["norm"] && model["norm"].as<std::string>() == "batch_graph")
+    throw Error(
+        "model.norm is batch_graph, which couples the samples of a batch, but there are {} ranks, "
+        "each with a part of it; train in one process, or with model.norm=layer",
+        group.world());
+}
+
 // The rank's own GPU becomes the one that CUDA calls go to.
 at::Device take_device(const std::string& name, const Note& note, const Group& group) {
   const at::Device device = choose_device(name, note, group);
@@ -124,6 +133,7 @@ ScreenSession assemble(const Config& config, const LabelScale* trained, const No
   if (!trained) tell_of_edge_values(seen.graph, note);
   GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
+  check_ranks(config.model, group);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   if (device.is_cpu()) choose_threads(config, screen.graph().genes().size());
   const RungOptions rung =
@@ -161,7 +171,7 @@ std::string choose_checkpoint(const Run& run, const std::string& asked) {
 }
 
 ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
-                       const fs::path& screen, const Note& note) {
+                       const fs::path& screen, const Note& note, Group& group) {
   Config config = read_config(run.config(), {});
   if (config.kind() == DataKind::recording)
     throw Error("{} is the run of a recording, and this is for runs of screens",
@@ -173,7 +183,7 @@ ScreenSession open_run(const Run& run, const std::string& checkpoint, const std:
   const fs::path file = run.checkpoint(choose_checkpoint(run, checkpoint));
   const Safetensors contents = read_checkpoint(file);
   const LabelScale trained = read_label_scale(contents, file);
-  ScreenSession session = assemble(config, &trained, note, Progress::none());
+  ScreenSession session = assemble(config, &trained, note, Progress::none(), group);
   take_up(contents, file, session);
   load_weights(contents, file, *session.model);
   return session;

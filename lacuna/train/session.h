@@ -43,7 +43,7 @@ ScreenSession open_session(const Config& config, const Note& note,
 // The rung is `kernel`, whatever the run was trained on: all give the same numbers, and this one
 // needs no store.
 ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
-                       const fs::path& screen, const Note& note);
+                       const fs::path& screen, const Note& note, Group& group = Group::alone());
 std::string choose_checkpoint(const Run& run, const std::string& asked);
 
 // The labels' scale and the model's settings, as a checkpoint holds them.

@@ -24,9 +24,10 @@ constexpr bool kCanRecord = false;
 #endif
 constexpr int64_t kWarmSteps = 3;  // before recording: libraries choose algorithms, memory settles
 
-// Of dropout: another one for every batch, and on every rank.
-uint64_t seed_of(uint64_t seed, const StepPart& part, uint32_t rank) {
-  return mix64(seed + mix64(mix64(part.step) + uint64_t(part.index))) + rank;
+// Of dropout: another one for every batch. The same on every rank: each drops what one rank would
+// (nn/layers.h).
+uint64_t seed_of(uint64_t seed, const StepPart& part) {
+  return mix64(seed + mix64(mix64(part.step) + uint64_t(part.index)));
 }
 
 }  // namespace
@@ -86,6 +87,11 @@ Stepper::Stepper(Task& task, Optimiser& optimiser, bool may_record)
   loss_sum_before_ = at::zeros({}, device.dtype(at::kDouble));
   last_loss_ = at::zeros({}, device.dtype(at::kDouble));
   last_norm_ = at::zeros({}, device.dtype(at::kDouble));
+  if (group_.is_alone()) return;
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& parameter : task.model().parameters())
+    if (parameter.requires_grad()) trained.push_back(parameter);
+  gradients_ = std::make_unique<GradientSum>(std::move(trained), group_);
 }
 
 Stepper::~Stepper() = default;
@@ -93,15 +99,18 @@ Stepper::~Stepper() = default;
 // Losses and gradients become those of the global batch: the mean over the ranks.
 void Stepper::sum_over_ranks(bool with_gradients) {
   if (group_.is_alone()) return;
-  const Scope scope("communication");
   std::vector<at::Tensor> all = {last_loss_};
-  if (with_gradients)
+  if (with_gradients) {
+    gradients_->finish(last_loss_);
     for (const at::Tensor& gradient : optimiser_.gradients()) all.push_back(gradient);
-  group_.sum(all);
+  } else {
+    group_.sum(all);
+  }
   at::_foreach_div_(all, double(group_.world()));
 }
 
 void Stepper::compute(const Batch& batch, const StepPart& part) {
+  if (gradients_ && part.is_last) gradients_->begin();
   const at::Tensor loss = add_gradient(task_, batch, part.epoch, part.share);
   throw_if_stopped();  // for the last time: from here on the step is taken
   const Scope scope("optimiser");
@@ -117,7 +126,7 @@ void Stepper::compute(const Batch& batch, const StepPart& part) {
 void Stepper::run(const Batch& batch, const StepPart& part) {
   is_in_step_ = true;
   if (part.index == 0 && options_.accumulate > 1) loss_sum_before_.copy_(loss_sum_);
-  at::manual_seed(seed_of(options_.seed, part, group_.rank()));
+  at::manual_seed(seed_of(options_.seed, part));
   step_.fill_(int64_t(part.step));
   optimiser_.set_learning_rate(part.lr);
   const bool fits = may_record_ && step_.is_cuda() && task_.is_static() && group_.is_alone() &&
@@ -133,6 +142,7 @@ void Stepper::run(const Batch& batch, const StepPart& part) {
 void Stepper::abandon_step() {
   if (!is_in_step_) return;
   is_in_step_ = false;
+  if (gradients_) gradients_->abandon();
   optimiser_.clear_gradients();
   if (options_.accumulate > 1) loss_sum_.copy_(loss_sum_before_);
 }

@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "lacuna/train/gradient_sum.h"
 #include "lacuna/train/optimiser.h"
 #include "lacuna/train/task.h"
 
@@ -74,6 +75,7 @@ class Stepper {
   at::Tensor step_, loss_sum_, last_loss_, last_norm_, first_bad_;  // scalars on the device
   at::Tensor loss_sum_before_;  // behind the last whole step, where a step has several batches
   std::unique_ptr<Recording> recording_;
+  std::unique_ptr<GradientSum> gradients_;  // of several ranks
 };
 
 }  // namespace lacuna

@@ -81,6 +81,11 @@ class Trainer {
       const Unstoppable checkpoint;
       save("last");
       return RunEnd::stopped;
+    } catch (const RankLost&) {  // in a step that nobody has taken
+      const Unstoppable checkpoint;
+      loop_.stepper().abandon_step();
+      save("last");
+      throw;
     }
     if (state_.epoch < uint64_t(options_.epochs))
       listener_.note(fmt::format("ended early: no better validation {} for {} epochs",
@@ -112,7 +117,7 @@ class Trainer {
   // With other ranks a stop is agreed on between two steps: nobody waits for one that has left.
   template <class Work>
   auto together(const Work& work) const {
-    std::optional<Unstoppable> whole;
+    std::optional<HeldStop> whole;
     if (!group_.is_alone()) whole.emplace();
     return work();
   }

@@ -1,4 +1,5 @@
-"""The command `lacuna`, and ``python -m lacuna``: becomes the program that was installed with the package."""
+"""The command `lacuna`, and ``python -m lacuna``: becomes the program that was installed with the package, or, where torchrun
+or srun have started several, one rank of it (_ranks.py)."""
 
 from __future__ import annotations
 
@@ -33,6 +34,11 @@ def environment() -> dict[str, str]:
 
 
 def main() -> None:
+    if os.environ.get("WORLD_SIZE", "1") != "1" or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
+        from ._ranks import Place, run
+
+        if place := Place.of(os.environ):
+            run(place, sys.argv[1:])
     os.execve(program(), ["lacuna", *sys.argv[1:]], environment())
 
 

@@ -9,7 +9,7 @@
 //   restore the file and run the command again
 //
 // A fault elsewhere goes to the handler that was there before, or ends the process as it would have
-// without ours. The program installs the handler (cli/main.cpp). Other programs that use the
+// without ours. The program installs the handler (cli/program.cpp). Other programs that use the
 // library, Python included, keep theirs: nothing is installed unless report_mapped_faults() is
 // called.
 #pragma once

@@ -34,9 +34,7 @@ class GeneMlp : public Model {
 
   at::Tensor forward(const ModelInput& input) override {
     const Scope scope("mlp");
-    const auto dropout = [&](const at::Tensor& x) {
-      return at::dropout(x, dropout_, is_training());
-    };
+    const auto dropout = [&](const at::Tensor& x) { return drop_out(x, dropout_, input); };
     const auto h = dropout(at::gelu(first_->forward(cast(pool(input)))));
     return wide(score_->forward(dropout(at::gelu(second_->forward(h)))));
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/program.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/torch_commands.h"
@@ -91,13 +92,13 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int lacuna::cli::run_program(int argc, char** argv) {
   lacuna::cli::remember_command_line(argc, argv);
   lacuna::cli::prepare_process();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error to report, not a death
   lacuna::report_mapped_faults();
   try {
-    return run(argc, argv);
+    return ::run(argc, argv);
   } catch (const lacuna::UsageError& error) {
     print_error(error.what());
     return kWrongCall;

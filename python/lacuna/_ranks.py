@@ -1,0 +1,177 @@
+"""The program as one rank of several: ``torchrun --nproc-per-node N -m lacuna train ...``, and the same under srun.
+
+torch.distributed starts and connects the ranks (NCCL between GPUs, gloo between CPUs); the program then runs inside this
+process and reduces through that process group. docs/cluster.md says how to start them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import os
+import re
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Mapping
+
+_GRACE = 5.0  # seconds that a rank has for its checkpoint once another one has gone
+_FOREVER = datetime.timedelta(days=365)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which rank this process is, and where the ranks meet."""
+
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int
+    address: str
+    port: int
+    attempt: str  # another word for every start of the same ranks
+    has_host: bool  # whether somebody else (torchrun) serves the store that they meet at
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> Place | None:
+        """What torchrun or srun have said; None: this process is alone."""
+        if int(environment.get("WORLD_SIZE", 1)) > 1:
+            return _of_torchrun(environment)
+        if int(environment.get("SLURM_STEP_NUM_TASKS", 1)) > 1 and "SLURM_PROCID" in environment:
+            return _of_srun(environment)
+        return None
+
+
+def _of_torchrun(known: Mapping[str, str]) -> Place:
+    missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in known]
+    if missing:
+        raise SystemExit(f"error: WORLD_SIZE is {known['WORLD_SIZE']}, but {', '.join(missing)} is not set; start with torchrun")
+    return Place(
+        rank=int(known["RANK"]),
+        world=int(known["WORLD_SIZE"]),
+        local_rank=int(known.get("LOCAL_RANK", known["RANK"])),
+        local_world=int(known.get("LOCAL_WORLD_SIZE", known["WORLD_SIZE"])),
+        address=known["MASTER_ADDR"],
+        port=int(known["MASTER_PORT"]),
+        attempt=known.get("TORCHELASTIC_RESTART_COUNT", "0"),
+        has_host=known.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+    )
+
+
+def _of_srun(known: Mapping[str, str]) -> Place:
+    """Every step of a job meets at a port of its own, which follows from the job's number."""
+    job, step = int(known.get("SLURM_JOB_ID", 0)), int(known.get("SLURM_STEP_ID", 0))
+    tasks = known.get("SLURM_STEP_TASKS_PER_NODE", known["SLURM_STEP_NUM_TASKS"])  # "2(x3),1": of each host
+    return Place(
+        rank=int(known["SLURM_PROCID"]),
+        world=int(known["SLURM_STEP_NUM_TASKS"]),
+        local_rank=int(known.get("SLURM_LOCALID", 0)),
+        local_world=max(int(word) for word in re.findall(r"(\d+)(?:\(x\d+\))?", tasks)),
+        address=known.get("MASTER_ADDR") or first_host(known.get("SLURM_STEP_NODELIST", "localhost")),
+        port=int(known.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 30000),
+        attempt=known.get("SLURM_RESTART_COUNT", "0"),
+        has_host=False,
+    )
+
+
+def first_host(nodes: str) -> str:
+    """Of a list as SLURM writes it: ``gpu[03-05,9],login1`` -> ``gpu03``."""
+    try:
+        told = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True)
+        if told.returncode == 0 and told.stdout.split():
+            return told.stdout.split()[0]
+    except OSError:
+        pass  # not installed here: what follows reads the list
+    name = re.match(r"([^\[,]*)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", nodes)
+    return "".join(part or "" for part in name.groups())
+
+
+def _connect(place: Place):
+    """Makes the process groups: that of the program, and one whose connections only say who lives."""
+    import torch
+    import torch.distributed as distributed
+    import torch.distributed._functional_collectives  # noqa: F401  registers what the program calls
+
+    from . import has_cuda
+
+    has_gpus = has_cuda() and distributed.is_nccl_available() and torch.cuda.device_count() >= place.local_world
+    if has_gpus:
+        torch.cuda.set_device(place.local_rank)
+    # A store of its own for every attempt: the addresses of dead ranks must not be found again.
+    server = distributed.TCPStore(place.address, place.port, place.world, is_master=place.rank == 0 and not place.has_host)
+    store = distributed.PrefixStore(f"lacuna_{place.attempt}", server)
+    backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
+    distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world)
+    watch = distributed.new_group(backend="gloo", timeout=_FOREVER)
+    return distributed.group.WORLD, watch
+
+
+class _Watch:
+    """Knows when the next rank has gone: its connection closes, also where this rank computes and asks nobody.
+
+    The ranks watch each other in a ring, and one that is lost takes its watcher along, so all end.
+    """
+
+    def __init__(self, place: Place, group, library: ctypes.CDLL) -> None:
+        self.place, self.group, self.library = place, group, library
+        self.other = (place.rank + 1) % place.world
+        self.ended = threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        import torch
+        import torch.distributed as distributed
+
+        try:
+            distributed.recv(torch.zeros(1), src=self.other, group=self.group)
+            return  # it has said farewell
+        except Exception:
+            pass
+        words = f"rank {self.other} has gone (killed, or failed with a message of its own)"
+        self.library.lacuna_lose_rank(words.encode())
+        if self.ended.wait(_GRACE):
+            return
+        sys.stderr.write(f"error: {words}; rank {self.place.rank} ends\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    def say_farewell(self) -> None:
+        import torch
+        import torch.distributed as distributed
+
+        self.ended.set()
+        before = (self.place.rank - 1) % self.place.world
+        try:
+            distributed.send(torch.zeros(1), dst=before, group=self.group)
+        except Exception:
+            pass  # it has gone already, and needs to know nothing
+
+
+def _library() -> ctypes.CDLL:
+    """The program, as a library beside that of the operators."""
+    from . import library_path
+
+    library = ctypes.CDLL(str(Path(library_path).with_name("liblacuna_ranks.so")))
+    library.lacuna_main.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p, *[ctypes.c_int] * 3]
+    library.lacuna_lose_rank.argtypes = [ctypes.c_char_p]
+    return library
+
+
+def run(place: Place, words: list[str]) -> int:
+    """The program with these words, as one rank; gives its exit code."""
+    library = _library()
+    group, watch_group = _connect(place)
+    if place.rank > 0:  # rank 0 alone speaks; errors are everybody's
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    watch = _Watch(place, watch_group, library)
+    given = [os.fsencode(word) for word in ["lacuna", *words]]
+    code = library.lacuna_main(len(given), (ctypes.c_char_p * (len(given) + 1))(*given, None), group.group_name.encode(),
+                               place.rank, place.world, place.local_rank)  # fmt: skip
+    if code in (0, 75):
+        watch.say_farewell()
+    watch.ended.set()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # without the destructors of a group whose other ranks may be gone

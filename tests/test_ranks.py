@@ -1,0 +1,147 @@
+"""Several ranks train as one: the same order, losses and predictions to rounding."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from program import lacuna, succeed
+from rank_files import ENVIRONMENT, IS_MISSING, torchrun, train_ranks
+from train_files import lines, make_tables, status, words
+
+pytestmark = pytest.mark.skipif(IS_MISSING, reason="a build without torch")
+
+# 60 training samples with missing labels and weights in batches of 13: the last one has 8.
+HARD = {"train__batch": 13, "train__epochs": 2, "train__weight_column": "weight", "model__dropout": 0.3}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ranks")
+    return folder, make_tables(folder, "tables")
+
+
+def command(data, out, **changes):
+    """The words that start a run in `out`; the model `mlp` has no layers."""
+    folder, split = data
+    given = words(folder, folder / out, screen="tables", split=split, **{**HARD, **changes})
+    if changes.get("model__name") == "mlp":
+        place = given.index("model.layers=1")
+        del given[place - 1 : place + 1]
+    return given
+
+
+def losses(run):
+    return np.array([line["loss"] for line in lines(run, "step")])
+
+
+def assert_like(run, other):
+    """The same steps, validations and evaluation, to rounding in f32."""
+    assert len(losses(run)) == len(losses(other)) > 0
+    np.testing.assert_allclose(losses(run), losses(other), rtol=1e-4)
+    for a, b in zip(lines(run, "epoch"), lines(other, "epoch"), strict=True):
+        for label, scores in a["validation"].items():
+            assert scores["count"] == b["validation"][label]["count"]
+            assert scores["mse"] == pytest.approx(b["validation"][label]["mse"], rel=1e-3)
+    a, b = (json.loads((path / "evaluation.json").read_text())["parts"]["test"]["labels"] for path in (run, other))
+    for label in a:
+        assert a[label]["model"]["mse"] == pytest.approx(b[label]["model"]["mse"], rel=1e-3)
+
+
+@pytest.mark.parametrize("ranks, changes", [
+    (2, {"model__layers": 2, "model__merge": "pairwise"}),
+    (4, {"model__name": "mlp"}),
+    (2, {"train__batch": 59}),  # the last batch has one sample, and none for rank 1
+    (2, {"train__accumulate": 2}),
+])  # fmt: skip
+def test_ranks_take_the_steps_of_one_process(data, ranks, changes):
+    folder = data[0]
+    name = "-".join(str(value) for value in changes.values())
+    succeed(*command(data, name, **changes))
+    said = train_ranks(ranks, *command(data, f"{name}-ranks", **changes))
+    assert said.stdout.count("\nrun: ") == 1  # rank 0 alone speaks
+    assert status(folder / f"{name}-ranks") == "finished"
+    assert_like(folder / name, folder / f"{name}-ranks")
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(data):
+    """Two ranks are stopped inside an epoch; one process goes on, as a run that was never stopped."""
+    folder = data[0]
+    settings = {"train__epochs": 40, "train__lr": 1e-4}
+    succeed(*command(data, "whole", **settings))
+    run = folder / "parts"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "lacuna",
+         *(str(word) for word in command(data, "parts", **settings))],
+        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    while started.poll() is None and len(lines(run, "step")) < 7:
+        time.sleep(0.02)
+    assert started.poll() is None, "it ended before it was stopped"
+    started.send_signal(signal.SIGTERM)
+    said, errors = started.communicate(timeout=100)
+    assert status(run) == "stopped", errors
+    assert "go on with: lacuna train --resume" in said
+    # torchrun turns every code into 1; the run's folder knows.
+    assert lacuna("info", run, "--exit-code").returncode == 75
+    before = len(lines(run, "step"))
+    assert before < len(losses(folder / "whole"))
+    succeed("train", "--resume", "--out", run)
+    assert lacuna("info", run, "--exit-code").returncode == 0
+    assert_like(folder / "whole", run)
+
+
+def test_more_ranks_go_on_with_a_run_of_one(data):
+    folder = data[0]
+    succeed(*command(data, "one", train__epochs=1))
+    # A run that has one more epoch to go, as its config says.
+    run = folder / "more"
+    shutil.copytree(folder / "one", run)
+    text = (run / "config.yaml").read_text().split("\n", 1)[1].replace("  epochs: 1\n", "  epochs: 2\n")
+    (run / "config.yaml").write_text(text)
+    info = json.loads((run / "run.json").read_text())
+    info.pop("checksum", None)
+    info.pop("metrics_end", None)
+    (run / "run.json").write_text(json.dumps({**info, "status": "stopped"}))
+    train_ranks(2, "train", "--resume", "--out", run)
+    succeed(*command(data, "both", train__epochs=2))
+    assert_like(folder / "both", run)
+
+
+def test_ranks_evaluate_as_one(data, tmp_path):
+    folder = data[0]
+    run = folder / "judged"
+    succeed(*command(data, "judged", train__epochs=1))
+    said = succeed("evaluate", run)
+    shutil.copytree(run, tmp_path / "run")
+    again = train_ranks(2, "evaluate", tmp_path / "run")
+    assert again.stdout == said
+
+
+def test_what_ranks_cannot_do(data):
+    refused = torchrun(2, *command(data, "refused", model__norm="batch_graph"))
+    assert refused.returncode != 0
+    assert "model.norm is batch_graph, which couples the samples of a batch, but there are 2 ranks" in refused.stderr
+    assert not (data[0] / "refused").exists()
+    alone = torchrun(2, "info", data[0] / "tables")
+    assert alone.returncode != 0 and alone.stderr.count("only evaluate, profile, train share their work") == 1
+
+
+def test_where_srun_puts_the_ranks():
+    slurm = {"SLURM_JOB_ID": "1234", "SLURM_STEP_ID": "2", "SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8",
+             "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "4(x2)", "SLURM_STEP_NODELIST": "gpu[07-08],old"}  # fmt: skip
+    batch_file = {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "8"}  # itself, outside of srun
+    asked = [slurm, {**slurm, "SLURM_STEP_ID": "3"}, {}, batch_file]
+    code = (f"import json; from lacuna._ranks import Place; found = [Place.of(one) for one in {asked}]; "
+            "print(json.dumps([place and place.__dict__ for place in found]))")  # fmt: skip
+    told = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    first, next_step, *alone = json.loads(told.stdout)
+    assert alone == [None, None]
+    port = first.pop("port")
+    assert 1024 < port < 65536 and port != next_step["port"]
+    assert first == {"rank": 5, "world": 8, "local_rank": 1, "local_world": 4, "address": "gpu07", "attempt": "0",
+                     "has_host": False}  # fmt: skip

@@ -4,7 +4,8 @@
 // add_*() declares the options and sets a callback that does the work. Failures are thrown:
 // run_program() alone turns an Error into a line on stderr and an exit code. To add a subcommand: a
 // file here, a line below, a line in program.cpp. Those that need torch do their work in
-// cli/torch/, and have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h says why).
+// cli/torch/, and have their lines in torch_calls.h and torch_commands.cpp (cli/torch_commands.h
+// says why).
 #pragma once
 
 #include <CLI/CLI.hpp>

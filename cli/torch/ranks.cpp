@@ -10,7 +10,7 @@
 
 #include "cli/program.h"
 #include "cli/signals.h"
-#include "lacuna/train/process_group.h"
+#include "lacuna/train/ranks/process_group.h"
 
 namespace lacuna::cli {
 namespace {
@@ -31,12 +31,15 @@ extern "C" int lacuna_main(int argc, char** argv, const char* group, int rank, i
   using namespace lacuna;
   if (world > 1 && (argc < 2 || !std::ranges::count(cli::kOfRanks, std::string_view(argv[1])))) {
     if (rank == 0)
-      fmt::print(stderr, "error: of the subcommands only {} share their work among ranks; call `lacuna {}` alone\n",
+      fmt::print(stderr,
+                 "error: of the subcommands only {} share their work among ranks; call `lacuna {}` "
+                 "alone\n",
                  fmt::join(cli::kOfRanks, ", "), argc < 2 ? "..." : argv[1]);
     return 2;
   }
   std::unique_ptr<Group> ours;
-  if (world > 1) ours = join_process_group({group, uint32_t(rank), uint32_t(world), uint32_t(local_rank)});
+  if (world > 1)
+    ours = join_process_group({group, uint32_t(rank), uint32_t(world), uint32_t(local_rank)});
   cli::joined = ours.get();
   const int code = cli::run_program(argc, argv);
   cli::joined = nullptr;

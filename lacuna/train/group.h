@@ -1,4 +1,4 @@
-// The processes that train together, called ranks: one, or one a GPU (process_group.h).
+// The processes that train together, called ranks: one, or one a GPU (ranks/process_group.h).
 //
 // Every rank opens the same data, has a copy of the model, and takes its share of each global batch
 // (load/order.h). Sums of gradients, losses and predictions make them one training: every rank

@@ -11,8 +11,8 @@
 
 #include <memory>
 
-#include "lacuna/train/gradient_sum.h"
 #include "lacuna/train/optimiser.h"
+#include "lacuna/train/ranks/gradient_sum.h"
 #include "lacuna/train/task.h"
 
 namespace lacuna {

@@ -1,4 +1,4 @@
-#include "lacuna/train/gradient_sum.h"
+#include "lacuna/train/ranks/gradient_sum.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -117,8 +117,8 @@ void GradientSum::finish(const at::Tensor& also) {
   if (is_late) deal();
 }
 
-// Where one rank has something late all sum what is left in the gradients, mostly zeros, and agree on
-// which parameters wait from now on.
+// Where one rank has something late all sum what is left in the gradients, mostly zeros, and agree
+// on which parameters wait from now on.
 void GradientSum::sum_late() {
   std::vector<at::Tensor> late;
   for (size_t i = 0; i + 1 < buckets_.size(); ++i)

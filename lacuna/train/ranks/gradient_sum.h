@@ -1,9 +1,10 @@
 // The gradients of a model summed over the ranks while the backward pass goes on.
 //
-// Parameters are dealt into buckets, the last ones first, as a backward pass reaches them. When every
-// gradient of a bucket has come, the bucket sets out; buckets set out in one order, the same on all
-// ranks. Gradients may come in several parts (recompute.h): what comes after a bucket has set out is
-// summed at the end, and from the next step on those parameters wait for the end, on all ranks.
+// Parameters are dealt into buckets, the last ones first, as a backward pass reaches them. When
+// every gradient of a bucket has come, the bucket sets out; buckets set out in one order, the same
+// on all ranks. Gradients may come in several parts (recompute.h): what comes after a bucket has
+// set out is summed at the end, and from the next step on those parameters wait for the end, on all
+// ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-#include "lacuna/train/process_group.h"
+#include "lacuna/train/ranks/process_group.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-#include "lacuna/train/gradient_sum.h"
+#include "lacuna/train/ranks/gradient_sum.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

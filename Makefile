@@ -66,6 +66,7 @@ test: setup-test
 	$(in_env) $(python) -m pytest -q tests $(if $(filter OFF,$(TORCH)),,python/tests)
 
 test-all: export LACUNA_TEST_SEED ?= fresh
+test-all: export LACUNA_TEST_ALL := 1
 test-all: test
 ifneq ($(TORCH),OFF)
 	@$(MAKE) --no-print-directory sweep

@@ -66,7 +66,8 @@ def test_the_package_is_marked_as_typed():
 def test_the_package_and_its_users(tmp_path):
     (tmp_path / "user.py").write_text(USER)
     is_checkout = "site-packages" not in PACKAGE.parts
-    said = mypy(tmp_path, "user.py", *([PACKAGE] if is_checkout else []))
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    said = mypy(tmp_path, "user.py", *examples, *([PACKAGE] if is_checkout else []))
     wrong = [line for line in said if " error: " in line]
     assert len(wrong) == 2 and "user.py:15" in wrong[0] and "user.py:16" in wrong[1], said
     assert '"open" of "Screen" has incompatible type "int"' in wrong[0] and '"lag"' in wrong[1]

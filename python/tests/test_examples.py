@@ -1,0 +1,100 @@
+"""The examples do what they say."""
+
+import difflib
+import importlib.util
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lacuna
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def screen(tmp_path):
+    screen = lacuna.Screen.generate(tmp_path / "screen", size="tiny", seed=1)
+    screen.make_split("random", fractions=(0.8, 0.1, 0.1))
+    return screen
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_ported_model_predicts_the_same(capsys, monkeypatch):
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    pytest.importorskip("torch_geometric")
+    port = example("port_pyg")
+    monkeypatch.setattr(sys, "argv", ["port_pyg.py", "--size", "tiny", "--steps", "3"])
+    port.main()
+    said = capsys.readouterr().out
+    assert float(re.search(r"difference of predictions: (\S+)", said)[1]) <= 1e-5
+    assert re.search(r"[\d.]+ times as fast", said)
+    sources = [inspect.getsource(kind).splitlines()[1:] for kind in (port.Before, port.After)]
+    changed = [line for line in difflib.ndiff(*sources) if line[0] in "+-"]
+    assert 5 < len(changed) < 15
+    page = (ROOT / "docs" / "pyg.md").read_text()
+    for line in changed:
+        assert line[0] + line[2:] in page, f"docs/pyg.md does not show: {line}"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_goes_on_where_it_was_killed(screen, tmp_path, monkeypatch):
+    """In this process: the kill is an exception. All of it, with two ranks and kill -9, is the test below."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    lightning_screen = example("lightning_screen")
+
+    def die(*_):
+        raise InterruptedError
+
+    monkeypatch.setattr(lightning_screen.os, "kill", die)
+    runs = {}
+    for name, deaths in {"whole": [None], "broken": [5, 11, None]}.items():
+        (tmp_path / name).mkdir()
+        for death in deaths:
+            if death is None:
+                lightning_screen.train(screen, tmp_path / name)
+                continue
+            with pytest.raises(InterruptedError):
+                lightning_screen.train(screen, tmp_path / name, die_at=death)
+        runs[name] = lightning_screen.seen(tmp_path / name)
+    assert runs["whole"] == runs["broken"] and len(runs["whole"]) == 21
+    lines = (tmp_path / "broken" / "rank0.log").read_text().splitlines()
+    assert len(lines) == 23  # steps 5 and 11 were taken twice
+    epochs = [sorted(int(s) for step in range(7 * e, 7 * e + 7) for s in runs["whole"][0, step + 1].split()) for e in range(3)]
+    assert epochs == [screen.split("random").train.tolist()] * 3
+
+
+@pytest.mark.skipif(not os.environ.get("LACUNA_TEST_ALL"), reason="takes a minute; make test-all runs it")
+def test_lightning_on_two_ranks_killed_and_resumed():
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    environment = {**os.environ, "PYTHONPATH": str(Path(lacuna.__file__).resolve().parents[1])}
+    command = [sys.executable, EXAMPLES / "lightning_screen.py", "--devices", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "killed twice and resumed: the same 480 samples in 42 batches" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_cells_of_the_notebook_run():
+    pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib").use("Agg")
+    cells = json.loads((EXAMPLES / "sweep.ipynb").read_text())["cells"]
+    names = {"__name__": "sweep"}
+    for i, cell in enumerate(cells):
+        assert not cell.get("outputs"), "clear the outputs before it is committed"
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"sweep.ipynb, cell {i}", "exec"), names)
+    assert names["report"].stat().st_size > 10_000 and len(names["sweep"]) == 4

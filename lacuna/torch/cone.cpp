@@ -92,7 +92,7 @@ Tensor empty_rows(const Cone& cone, int64_t width, const Tensor& like) {
   return at::empty({cone.shape.types, cone.shape.rows(), width}, like.options());
 }
 
-// Of the gradients of a layer's sums, on a GPU.
+// Of a layer's sums and of their gradients, on a GPU.
 uint64_t aggregate_workspace([[maybe_unused]] const Cone& cone, [[maybe_unused]] const Tensor& x) {
 #if LACUNA_HAVE_CUDA
   return cone_aggregate_workspace(cone.shape, x.size(-1));
@@ -225,7 +225,7 @@ at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps
     const int64_t width = in.size(-1);
     const Tensor u = empty_rows(cone, width, in);
     run_cone(
-        in, 0,
+        in, aggregate_workspace(cone, in),
         [&]<class Real>(Real) {
           const ConeMaskView view(masks);
           cone_aggregate(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),

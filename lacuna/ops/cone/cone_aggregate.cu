@@ -1,4 +1,9 @@
 // The sums of the first layer on the rows that differ, and their gradients (cone.h, cone_cuda.h).
+//
+// Forward the wild type's rows are summed, and kept unrounded: a listed row is its gene's sum less
+// the neighbours that its sample removes. Back all rows of a gene pass the same to their
+// neighbours, so they are added up first; what a removed neighbour must not get is taken off again.
+// Both ways a listed row costs a look at its neighbours' numbers, and not their rows.
 #include "lacuna/ops/cone/cone_rows.cuh"
 
 namespace lacuna {
@@ -8,35 +13,74 @@ using namespace cuda;
 
 constexpr int kEpsBlocks = 64;  // a type
 
-// Block (row, type): the sums of a row of the wild type, or of a listed one.
+// ---- forward
+// u = sum + (1 + eps) x, rounded; both directions of a row give the same bits for the same sum.
+template <class Real, int VEC>
+__device__ __forceinline__ void store_with_self(Wide<Real> (&sum)[VEC], const Real* own_row,
+                                                Parameter<Real> eps, Real* out) {
+  Pack<Real, VEC> own;
+  own.load(own_row);
+  const auto self = Wide<Real>(1) + Wide<Real>(eps);
+#pragma unroll
+  for (int k = 0; k < VEC; ++k) sum[k] += self * Wide<Real>(widen(own.value[k]));
+  store_row(out, sum);
+}
+
+// Block (node, type): a row of the wild type; base [T, N, H]: its sum over neighbours, unrounded.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kConeThreads)
-    aggregate_kernel(CsrTable by_target, bool wide_index, Cone cone, int width, const Real* x,
-                     const Parameter<Real>* eps, Real* u) {
-  const int t = int(blockIdx.y), used = cone.used[t];
+    wild_kernel(CsrTable by_target, bool wide_index, Cone cone, int width, const Real* x,
+                const Parameter<Real>* eps, Wide<Real>* base, Real* u) {
+  const int n = int(blockIdx.x), t = int(blockIdx.y);
   const Csr& csr = by_target.of[t];
-  for (int64_t i = blockIdx.x; i < used; i += gridDim.x) {
-    Real* out = u + (int64_t(t) * cone.rows() + i) * width;
-    const int listed = i < cone.nodes ? -1 : cone.row[t * cone.capacity + i - cone.nodes];
-    const int n = listed < 0 ? int(i) : listed / cone.batch, b = listed % cone.batch;
+  const uint32_t end = csr.ptr[n + 1];
+  for (int first = 0; first < width; first += 32 * VEC) {
+    RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
+    const Real* from = x + first + me.column;
+    Wide<Real> sum[VEC] = {};
+    if (me.active) {
+#pragma unroll 4
+      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups)
+        add_row(sum, from + int64_t(csr.node(e, wide_index)) * width);
+    }
+    sum_groups(sum, me);
+    if (me.group > 0 || !me.active) continue;
+    const int column = first + me.column;
+    store_wide<Real, VEC>(base + (int64_t(t) * cone.nodes + n) * width + column, sum);
+    store_with_self(sum, from + int64_t(n) * width, eps[t],
+                    u + (t * cone.rows() + n) * width + column);
+  }
+}
+
+// A warp a listed row, blockIdx.y a type: what it loses is taken off the wild type's sum. Lanes
+// look for removed neighbours; those that are found are taken off in their order.
+template <class Real, int VEC>
+__global__ void __launch_bounds__(kConeThreads)
+    listed_kernel(CsrTable by_target, bool wide_index, Cone cone, int width, const Real* x,
+                  const Parameter<Real>* eps, const Wide<Real>* base, Real* u) {
+  constexpr int kWarps = kConeThreads / 32;
+  const int t = int(blockIdx.y), listed = cone.used[t] - cone.nodes, lane = int(threadIdx.x) % 32;
+  const Csr& csr = by_target.of[t];
+  for (int64_t i = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32; i < listed;
+       i += int64_t(gridDim.x) * kWarps) {
+    const int at = cone.row[t * cone.capacity + i], n = at / cone.batch, b = at % cone.batch;
+    const uint32_t end = csr.ptr[n + 1];
     for (int first = 0; first < width; first += 32 * VEC) {
-      RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
-      const Real* from = x + first + me.column;
+      const int column = first + lane * VEC;
+      const bool active = column < width;
       Wide<Real> sum[VEC] = {};
-      for (uint32_t e = csr.ptr[n] + me.group; e < csr.ptr[n + 1]; e += me.groups) {
-        const int neighbour = int(csr.node(e, wide_index));
-        if (listed >= 0 && cone.gone(neighbour, b)) continue;
-        if (me.active) add_row(sum, from + int64_t(neighbour) * width);
+      if (active) load_wide<Real, VEC>(sum, base + (int64_t(t) * cone.nodes + n) * width + column);
+      for (uint32_t e = csr.ptr[n]; e < end; e += 32) {
+        const int node = e + lane < end ? int(csr.node(e + lane, wide_index)) : -1;
+        const bool lost = node >= 0 && cone.gone(node, b);
+        for (uint32_t left = __ballot_sync(~0u, lost); left != 0; left &= left - 1) {
+          const int neighbour = __shfl_sync(~0u, node, __ffs(int(left)) - 1);
+          if (active) take_row(sum, x + int64_t(neighbour) * width + column);
+        }
       }
-      sum_groups(sum, me);
-      if (me.group == 0 && me.active) {
-        Pack<Real, VEC> own;
-        own.load(from + int64_t(n) * width);
-        const auto self = Wide<Real>(1) + Wide<Real>(eps[t]);
-#pragma unroll
-        for (int k = 0; k < VEC; ++k) sum[k] += self * Wide<Real>(widen(own.value[k]));
-        store_row(out + first + me.column, sum);
-      }
+      if (active)
+        store_with_self(sum, x + int64_t(n) * width + column, eps[t],
+                        u + (t * cone.rows() + cone.nodes + i) * width + column);
     }
   }
 }
@@ -55,49 +99,62 @@ __global__ void __launch_bounds__(kConeThreads)
   add_row(sum, rows + int64_t(n) * width);
   for (int b = 0; b < cone.batch; ++b)
     if (place[b] > 0) add_row(sum, rows + int64_t(cone.nodes + place[b] - 1) * width);
-#pragma unroll
-  for (int k = 0; k < VEC; ++k) total[i + k] = sum[k];
+  store_wide<Real, VEC>(total + i, sum);
 }
 
-// Block = a node of x: what its targets' rows pass back, and the self terms.
+// Block (node of x, type): what the rows of its targets pass back, of_type [T, N, H]. A sample that
+// removes the node passes nothing: its targets' rows, all of them listed, are taken off again.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kConeThreads)
     grad_kernel(CsrTable by_source, bool wide_index, Cone cone, int width, const Real* grad_u,
-                const Wide<Real>* total, const Parameter<Real>* eps, Real* grad_x) {
-  const int n = int(blockIdx.x);
+                const Wide<Real>* total, Wide<Real>* of_type) {
+  const int n = int(blockIdx.x), t = int(blockIdx.y);
+  const Csr& csr = by_source.of[t];
+  const uint32_t end = csr.ptr[n + 1];
   int mine = 0;
   for (int b = int(threadIdx.x); b < cone.batch; b += kConeThreads) mine |= cone.gone(n, b);
   const bool ever_gone = __syncthreads_or(mine);
   for (int first = 0; first < width; first += 32 * VEC) {
     RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
+    const int column = first + me.column;
+    const Wide<Real>* totals = total + int64_t(t) * cone.nodes * width + column;
+    const Real* rows = grad_u + t * cone.rows() * width + column;
     Wide<Real> sum[VEC] = {};
-    for (int t = 0; t < cone.types; ++t) {
-      const Csr& csr = by_source.of[t];
-      const Real* rows = grad_u + int64_t(t) * cone.rows() * width + first + me.column;
-      const Wide<Real>* totals = total + int64_t(t) * cone.nodes * width + first + me.column;
-      for (uint32_t e = csr.ptr[n] + me.group; e < csr.ptr[n + 1]; e += me.groups) {
-        if (!me.active) continue;
-        const int target = int(csr.node(e, wide_index));
-        if (!ever_gone) {
-#pragma unroll
-          for (int k = 0; k < VEC; ++k) sum[k] += totals[int64_t(target) * width + k];
-          continue;
-        }
-        add_row(sum, rows + int64_t(target) * width);
-        const int32_t* place = cone.places(t, target);
-        for (int b = 0; b < cone.batch; ++b)
-          if (place[b] > 0 && !cone.gone(n, b))
-            add_row(sum, rows + int64_t(cone.nodes + place[b] - 1) * width);
-      }
-      if (me.group == 0 && me.active) {
-        const auto self = Wide<Real>(1) + Wide<Real>(eps[t]);
-#pragma unroll
-        for (int k = 0; k < VEC; ++k) sum[k] += self * totals[int64_t(n) * width + k];
+    if (me.active) {
+#pragma unroll 4
+      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups)
+        add_wide<Real, VEC>(sum, totals + int64_t(csr.node(e, wide_index)) * width);
+    }
+    for (int b = 0; b < cone.batch && ever_gone && me.active; ++b) {
+      if (!cone.gone(n, b)) continue;
+      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups) {
+        const int place = cone.places(t, int(csr.node(e, wide_index)))[b];
+        if (place > 0) take_row(sum, rows + int64_t(cone.nodes + place - 1) * width);
       }
     }
     sum_groups(sum, me);
-    if (me.group == 0 && me.active) store_row(grad_x + int64_t(n) * width + first + me.column, sum);
+    if (me.group == 0 && me.active)
+      store_wide<Real, VEC>(of_type + (int64_t(t) * cone.nodes + n) * width + column, sum);
   }
+}
+
+// Thread = VEC columns of a node: all types added up, with their self terms.
+template <class Real, int VEC>
+__global__ void __launch_bounds__(kConeThreads)
+    grad_sum_kernel(int64_t elements, int types, const Wide<Real>* total, const Wide<Real>* of_type,
+                    const Parameter<Real>* eps, Real* grad_x) {
+  const int64_t i = (int64_t(blockIdx.x) * kConeThreads + threadIdx.x) * VEC;
+  if (i >= elements) return;
+  Wide<Real> sum[VEC] = {};
+  for (int t = 0; t < types; ++t) {
+    Wide<Real> own[VEC];
+    add_wide<Real, VEC>(sum, of_type + t * elements + i);
+    load_wide<Real, VEC>(own, total + t * elements + i);
+    const auto self = Wide<Real>(1) + Wide<Real>(eps[t]);
+#pragma unroll
+    for (int k = 0; k < VEC; ++k) sum[k] += self * own[k];
+  }
+  store_row(grad_x + i, sum);
 }
 
 // Block (part, type): partial [T, kEpsBlocks]
@@ -127,22 +184,49 @@ __global__ void sum_eps_kernel(const double* partial, Param* grad_eps) {
 
 }  // namespace
 
+namespace {
+
+// The workspace: two arrays [T, N, H] of the widest kind, and the parts of grad_eps. Forward the
+// first holds the wild type's sums, back the totals.
+template <class Real>
+struct AggregateParts {
+  Wide<Real>*first, *second;
+  double* partial;
+  uint64_t bytes;
+
+  AggregateParts(const ConeShape& shape, int64_t width, void* workspace) {
+    const uint64_t array = aligned(uint64_t(shape.types * shape.nodes * width) * sizeof(double));
+    auto* base = static_cast<std::byte*>(workspace);
+    first = reinterpret_cast<Wide<Real>*>(base);
+    second = reinterpret_cast<Wide<Real>*>(base + array);
+    partial = reinterpret_cast<double*>(base + 2 * array);
+    bytes = 2 * array + uint64_t(shape.types) * kEpsBlocks * sizeof(double);
+  }
+};
+
+}  // namespace
+
 uint64_t cone_aggregate_workspace(const ConeShape& shape, int64_t width) {
-  const uint64_t total = uint64_t(shape.types * shape.nodes * width) * sizeof(double);
-  return aligned(total) + uint64_t(shape.types) * kEpsBlocks * sizeof(double);
+  return AggregateParts<double>(shape, width, nullptr).bytes;
 }
 
 template <class Real>
 void cone_aggregate_cuda(const CudaGraph& graph, const ConeShape& shape, const ConeLists& lists,
                          int64_t width, const Real* x, const Parameter<Real>* eps, Real* u,
                          const CudaLaunch& launch) {
-  // Enough blocks for the rows that are mostly listed; the rest is a loop.
-  const auto blocks = uint32_t(std::min<int64_t>(shape.rows(), 2 * shape.nodes + 1024));
+  if (shape.nodes == 0) return;
+  const auto stream = stream_of(launch);
+  const Cone cone(shape, lists);
+  const CsrTable by_target = csr_table(graph, false);
+  const bool wide_index = graph.plan->index_bytes() == 4;
+  auto* base = AggregateParts<Real>(shape, width, launch.workspace).first;
   with_vector<Real>(width, {x, u}, [&](auto vec) {
-    aggregate_kernel<Real, vec.value>
-        <<<dim3(blocks, uint32_t(shape.types)), kConeThreads, 0, stream_of(launch)>>>(
-            csr_table(graph, false), graph.plan->index_bytes() == 4, Cone(shape, lists), int(width),
-            x, eps, u);
+    wild_kernel<Real, vec.value>
+        <<<dim3(uint32_t(shape.nodes), uint32_t(shape.types)), kConeThreads, 0, stream>>>(
+            by_target, wide_index, cone, int(width), x, eps, base, u);
+    listed_kernel<Real, vec.value>
+        <<<copy_grid(shape.capacity * 32, shape.types), kConeThreads, 0, stream>>>(
+            by_target, wide_index, cone, int(width), x, eps, base, u);
   });
   check_launch("cone_aggregate");
 }
@@ -152,27 +236,29 @@ void cone_aggregate_backward_cuda(const CudaGraph& graph, const ConeShape& shape
                                   const ConeLists& lists, int64_t width, const Real* x,
                                   const Parameter<Real>* eps, const Real* grad_u, Real* grad_x,
                                   Parameter<Real>* grad_eps, const CudaLaunch& launch) {
+  if (shape.nodes == 0) return;
   const auto stream = stream_of(launch);
   const Cone cone(shape, lists);
-  auto* total = static_cast<Wide<Real>*>(launch.workspace);
-  auto* partial = reinterpret_cast<double*>(
-      static_cast<std::byte*>(launch.workspace) +
-      aligned(uint64_t(shape.types * shape.nodes * width) * sizeof(double)));
+  const AggregateParts<Real> parts(shape, width, launch.workspace);
   const auto nodes = uint32_t(shape.nodes), types = uint32_t(shape.types);
+  const int64_t elements = shape.nodes * width;
+  const auto blocks = [](int64_t count, int vec) {
+    return uint32_t(divide_up(count, kConeThreads * vec));
+  };
   with_vector<Real>(width, {grad_u, grad_x}, [&](auto vec) {
-    const int64_t elements = shape.types * shape.nodes * width;
-    total_kernel<Real, vec.value>
-        <<<uint32_t(divide_up(elements, kConeThreads * vec.value)), kConeThreads, 0, stream>>>(
-            cone, int(width), grad_u, total);
-    if (grad_x)
-      grad_kernel<Real, vec.value><<<nodes, kConeThreads, 0, stream>>>(
-          csr_table(graph, true), graph.plan->index_bytes() == 4, cone, int(width), grad_u, total,
-          eps, grad_x);
+    total_kernel<Real, vec.value><<<blocks(types * elements, vec.value), kConeThreads, 0, stream>>>(
+        cone, int(width), grad_u, parts.first);
+    if (!grad_x) return;
+    grad_kernel<Real, vec.value><<<dim3(nodes, types), kConeThreads, 0, stream>>>(
+        csr_table(graph, true), graph.plan->index_bytes() == 4, cone, int(width), grad_u,
+        parts.first, parts.second);
+    grad_sum_kernel<Real, vec.value><<<blocks(elements, vec.value), kConeThreads, 0, stream>>>(
+        elements, int(types), parts.first, parts.second, eps, grad_x);
   });
   if (grad_eps) {
-    eps_kernel<Real><<<dim3(kEpsBlocks, types), kConeThreads, 0, stream>>>(shape.nodes * width,
-                                                                           total, x, partial);
-    sum_eps_kernel<<<types, 32, 0, stream>>>(partial, grad_eps);
+    eps_kernel<Real><<<dim3(kEpsBlocks, types), kConeThreads, 0, stream>>>(elements, parts.first, x,
+                                                                           parts.partial);
+    sum_eps_kernel<<<types, 32, 0, stream>>>(parts.partial, grad_eps);
   }
   check_launch("cone_aggregate backward");
 }

@@ -29,7 +29,7 @@ void cone_clear_cuda(int64_t types, int64_t count, int64_t width, const int32_t*
                      bool one_for_all, Real* rows, const CudaLaunch& launch);
 
 // ---- the sums of the first layer
-uint64_t cone_aggregate_workspace(const ConeShape& shape, int64_t width);  // of its gradients
+uint64_t cone_aggregate_workspace(const ConeShape& shape, int64_t width);  // of both directions
 template <class Real>
 void cone_aggregate_cuda(const CudaGraph& graph, const ConeShape& shape, const ConeLists& lists,
                          int64_t width, const Real* x, const Parameter<Real>* eps, Real* u,

@@ -16,7 +16,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kMarkWarps = 4, kFillWarps = 8, kScanThreads = 1024;
+constexpr int kMarkWarps = 8, kFillWarps = 8, kScanThreads = 1024;
 
 // Of one layer, T + 1 lists: those of the types, and of all types together.
 struct Marks {
@@ -58,11 +58,11 @@ __global__ void __launch_bounds__(kMarkWarps * 32)
     for (int t = warp; t < marks.types; t += kMarkWarps) {
       const Csr& csr = by_target.of[t];
       uint32_t found = word < here ? marks.reach_before[own] : 0;
-      for (uint32_t e = csr.ptr[n] + uint32_t(lane / lanes); e < csr.ptr[n + 1];
-           e += uint32_t(32 / lanes))
-        if (word < here)
-          found |=
-              marks.reach_before[int64_t(csr.node(e, wide_index)) * marks.words + first + word];
+      const uint32_t* from = marks.reach_before + first + word;
+      const uint32_t end = word < here ? csr.ptr[n + 1] : 0, step_by = uint32_t(32 / lanes);
+#pragma unroll 4
+      for (uint32_t e = csr.ptr[n] + uint32_t(lane / lanes); e < end; e += step_by)
+        found |= from[int64_t(csr.node(e, wide_index)) * marks.words];
       for (int step = lanes; step < 32; step *= 2) found |= __shfl_xor_sync(~0u, found, step);
       found &= ~gone;
       put_words(marks, t, n, first, here, found, found);

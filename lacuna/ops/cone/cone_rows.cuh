@@ -66,6 +66,45 @@ __device__ __forceinline__ void add_row(Wide<Real> (&sum)[VEC], const Real* p) {
   for (int k = 0; k < VEC; ++k) sum[k] += Wide<Real>(widen(pack.value[k]));
 }
 template <class Real, int VEC>
+__device__ __forceinline__ void take_row(Wide<Real> (&sum)[VEC], const Real* p) {
+  Pack<Real, VEC> pack;
+  pack.load(p);
+#pragma unroll
+  for (int k = 0; k < VEC; ++k) sum[k] -= Wide<Real>(widen(pack.value[k]));
+}
+// Sums as they are, 16 bytes at a time.
+template <class Real, int VEC>
+inline constexpr int kWideStep = VEC == 1 ? 1 : 16 / int(sizeof(Wide<Real>));
+template <class Real, int VEC>
+__device__ __forceinline__ void load_wide(Wide<Real> (&sum)[VEC], const Wide<Real>* p) {
+  constexpr int kStep = kWideStep<Real, VEC>;
+#pragma unroll
+  for (int first = 0; first < VEC; first += kStep) {
+    Pack<Wide<Real>, kStep> pack;
+    pack.load(p + first);
+#pragma unroll
+    for (int k = 0; k < kStep; ++k) sum[first + k] = pack.value[k];
+  }
+}
+template <class Real, int VEC>
+__device__ __forceinline__ void add_wide(Wide<Real> (&sum)[VEC], const Wide<Real>* p) {
+  Wide<Real> more[VEC];
+  load_wide<Real, VEC>(more, p);
+#pragma unroll
+  for (int k = 0; k < VEC; ++k) sum[k] += more[k];
+}
+template <class Real, int VEC>
+__device__ __forceinline__ void store_wide(Wide<Real>* p, const Wide<Real> (&sum)[VEC]) {
+  constexpr int kStep = kWideStep<Real, VEC>;
+#pragma unroll
+  for (int first = 0; first < VEC; first += kStep) {
+    Pack<Wide<Real>, kStep> pack;
+#pragma unroll
+    for (int k = 0; k < kStep; ++k) pack.value[k] = sum[first + k];
+    pack.store(p + first);
+  }
+}
+template <class Real, int VEC>
 __device__ __forceinline__ void store_row(Real* p, const Wide<Real> (&sum)[VEC]) {
   Pack<Real, VEC> pack;
 #pragma unroll

@@ -393,6 +393,22 @@ def test_splits_come_with_it(recording, tmp_path):
     assert "trials" in succeed("info", tmp_path / "slow")
 
 
+def test_rows_of_two_parts_that_become_one_are_unused(tmp_path):
+    small_recording(tmp_path / "rec")
+    segment = next(segments(tmp_path / "rec"))
+    piece = max(pieces(tmp_path / "rec", segment), key=len)
+    cut = int(piece[0]) + 5  # inside a pair of rows
+    rows = len(own(tmp_path / "rec", segment, "trial"))
+    lists = {"train": {"/".join(segment): [[0, cut]]}, "val": {"/".join(segment): [[cut, rows]]}}
+    (tmp_path / "lists.json").write_text(json.dumps(lists))
+    succeed("split", tmp_path / "rec", "--name", "trials", "--by", "file", "--file", tmp_path / "lists.json")
+    succeed("transform", tmp_path / "rec", tmp_path / "slow", "--step", 2)
+    first = np.concatenate([r[: len(r) // 2 * 2 : 2] for r in pieces(tmp_path / "rec", segment)])
+    found = part_of(tmp_path / "slow", segment)
+    exact(found, np.where(first + 1 < cut, 0, np.where(first < cut, 255, 1)).astype("u1"))
+    assert (found == 255).sum() == 1
+
+
 def part_of(path, segment, name="trials"):
     split = next(s for s in manifest(path)["splits"] if s["name"] == name)
     parts, first = np.load(path / f"splits/{name}.npy"), 0
@@ -440,6 +456,8 @@ def test_verify_says_that_a_source_has_changed(tmp_path):
     there = manifest(out)["made_by"]["settings"]
     edit_manifest(edited, lambda m: m["made_by"].update(settings=there))
     assert "is not what its source gives now" in fail("verify", edited)
+    (tmp_path / "nothing").mkdir()
+    assert "no finished store or recording is there" in fail("verify", tmp_path / "nothing")
     succeed("split", rec, "--name", "trials", "--remove")
     succeed("split", rec, "--name", "trials", "--seed", 2, "--fractions", "0.3,0.4,0.3")
     assert "has changed since" in fail("verify", out)

@@ -13,6 +13,45 @@ using namespace cuda;
 
 constexpr int kEpsBlocks = 64;  // a type
 
+// ---- sums over the neighbours of a block's nodes
+constexpr int kWarps = kConeThreads / 32;
+constexpr uint32_t kLongRow = 256;  // neighbours that are no longer a warp's own work
+
+struct Part {
+  uint32_t begin, end, step;  // edges of a node that a group of lanes takes
+};
+
+// A warp takes a node, or where that has many neighbours all warps of the block. add(n, part,
+// column, sum) adds up some edges for VEC columns; put(n, column, sum) gets the whole sum.
+template <class Real, int VEC, class Add, class Put>
+__device__ __forceinline__ void sum_nodes(const Csr& csr, int nodes, int width, const Add& add,
+                                          const Put& put) {
+  const int first_node = int(blockIdx.x) * kWarps, own = first_node + int(threadIdx.x) / 32;
+  const auto is_long = [&](int n) { return csr.ptr[n + 1] - csr.ptr[n] > kLongRow; };
+  const auto part = [&](int n, int group, int groups) {
+    return Part{csr.ptr[n] + uint32_t(group), csr.ptr[n + 1], uint32_t(groups)};
+  };
+  for (int first = 0; first < width; first += 32 * VEC) {
+    const RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
+    const int column = first + me.column, groups = 32 / me.lanes, group = me.group % groups;
+    if (own < nodes && !is_long(own)) {
+      Wide<Real> sum[VEC] = {};
+      if (me.active) add(own, part(own, group, groups), column, sum);
+      for (int step = me.lanes; step < 32; step *= 2)
+#pragma unroll
+        for (int k = 0; k < VEC; ++k) sum[k] += __shfl_xor_sync(~0u, sum[k], step);
+      if (group == 0 && me.active) put(own, column, sum);
+    }
+    for (int n = first_node; n < min(first_node + kWarps, nodes); ++n) {
+      if (!is_long(n)) continue;
+      Wide<Real> sum[VEC] = {};
+      if (me.active) add(n, part(n, me.group, me.groups), column, sum);
+      sum_groups(sum, me);
+      if (me.group == 0 && me.active) put(n, column, sum);
+    }
+  }
+}
+
 // ---- forward
 // u = sum + (1 + eps) x, rounded; both directions of a row give the same bits for the same sum.
 template <class Real, int VEC>
@@ -26,30 +65,25 @@ __device__ __forceinline__ void store_with_self(Wide<Real> (&sum)[VEC], const Re
   store_row(out, sum);
 }
 
-// Block (node, type): a row of the wild type; base [T, N, H]: its sum over neighbours, unrounded.
+// Block (four nodes, type): rows of the wild type; base [T, N, H]: their sums over neighbours,
+// unrounded.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kConeThreads)
     wild_kernel(CsrTable by_target, bool wide_index, Cone cone, int width, const Real* x,
                 const Parameter<Real>* eps, Wide<Real>* base, Real* u) {
-  const int n = int(blockIdx.x), t = int(blockIdx.y);
+  const int t = int(blockIdx.y);
   const Csr& csr = by_target.of[t];
-  const uint32_t end = csr.ptr[n + 1];
-  for (int first = 0; first < width; first += 32 * VEC) {
-    RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
-    const Real* from = x + first + me.column;
-    Wide<Real> sum[VEC] = {};
-    if (me.active) {
+  const auto add = [&](int, Part part, int column, Wide<Real>(&sum)[VEC]) {
 #pragma unroll 4
-      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups)
-        add_row(sum, from + int64_t(csr.node(e, wide_index)) * width);
-    }
-    sum_groups(sum, me);
-    if (me.group > 0 || !me.active) continue;
-    const int column = first + me.column;
+    for (uint32_t e = part.begin; e < part.end; e += part.step)
+      add_row(sum, x + int64_t(csr.node(e, wide_index)) * width + column);
+  };
+  const auto put = [&](int n, int column, Wide<Real>(&sum)[VEC]) {
     store_wide<Real, VEC>(base + (int64_t(t) * cone.nodes + n) * width + column, sum);
-    store_with_self(sum, from + int64_t(n) * width, eps[t],
+    store_with_self(sum, x + int64_t(n) * width + column, eps[t],
                     u + (t * cone.rows() + n) * width + column);
-  }
+  };
+  sum_nodes<Real, VEC>(csr, cone.nodes, width, add, put);
 }
 
 // A warp a listed row, blockIdx.y a type: what it loses is taken off the wild type's sum. Lanes
@@ -58,7 +92,6 @@ template <class Real, int VEC>
 __global__ void __launch_bounds__(kConeThreads)
     listed_kernel(CsrTable by_target, bool wide_index, Cone cone, int width, const Real* x,
                   const Parameter<Real>* eps, const Wide<Real>* base, Real* u) {
-  constexpr int kWarps = kConeThreads / 32;
   const int t = int(blockIdx.y), listed = cone.used[t] - cone.nodes, lane = int(threadIdx.x) % 32;
   const Csr& csr = by_target.of[t];
   for (int64_t i = int64_t(blockIdx.x) * kWarps + threadIdx.x / 32; i < listed;
@@ -102,40 +135,42 @@ __global__ void __launch_bounds__(kConeThreads)
   store_wide<Real, VEC>(total + i, sum);
 }
 
-// Block (node of x, type): what the rows of its targets pass back, of_type [T, N, H]. A sample that
-// removes the node passes nothing: its targets' rows, all of them listed, are taken off again.
+// gone [N]: whether any sample removes a node. A thread a node.
+__global__ void __launch_bounds__(kConeThreads) gone_kernel(Cone cone, uint8_t* gone) {
+  const int n = int(blockIdx.x) * kConeThreads + int(threadIdx.x);
+  if (n >= cone.nodes) return;
+  bool any = false;
+  for (int b = 0; b < cone.batch; ++b) any |= cone.gone(n, b);
+  gone[n] = any;
+}
+
+// Block (four nodes of x, type): what the rows of their targets pass back, of_type [T, N, H]. A
+// sample that removes the node passes nothing: its targets' rows, all of them listed, are taken off
+// again.
 template <class Real, int VEC>
 __global__ void __launch_bounds__(kConeThreads)
     grad_kernel(CsrTable by_source, bool wide_index, Cone cone, int width, const Real* grad_u,
-                const Wide<Real>* total, Wide<Real>* of_type) {
-  const int n = int(blockIdx.x), t = int(blockIdx.y);
+                const Wide<Real>* total, const uint8_t* gone, Wide<Real>* of_type) {
+  const int t = int(blockIdx.y);
   const Csr& csr = by_source.of[t];
-  const uint32_t end = csr.ptr[n + 1];
-  int mine = 0;
-  for (int b = int(threadIdx.x); b < cone.batch; b += kConeThreads) mine |= cone.gone(n, b);
-  const bool ever_gone = __syncthreads_or(mine);
-  for (int first = 0; first < width; first += 32 * VEC) {
-    RowGroup<Real, VEC> me(min(width - first, 32 * VEC));
-    const int column = first + me.column;
-    const Wide<Real>* totals = total + int64_t(t) * cone.nodes * width + column;
-    const Real* rows = grad_u + t * cone.rows() * width + column;
-    Wide<Real> sum[VEC] = {};
-    if (me.active) {
+  const Wide<Real>* totals = total + int64_t(t) * cone.nodes * width;
+  const Real* listed = grad_u + (t * cone.rows() + cone.nodes) * width;
+  const auto add = [&](int n, Part part, int column, Wide<Real>(&sum)[VEC]) {
 #pragma unroll 4
-      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups)
-        add_wide<Real, VEC>(sum, totals + int64_t(csr.node(e, wide_index)) * width);
-    }
-    for (int b = 0; b < cone.batch && ever_gone && me.active; ++b) {
+    for (uint32_t e = part.begin; e < part.end; e += part.step)
+      add_wide<Real, VEC>(sum, totals + int64_t(csr.node(e, wide_index)) * width + column);
+    for (int b = 0; b < cone.batch && gone[n]; ++b) {
       if (!cone.gone(n, b)) continue;
-      for (uint32_t e = csr.ptr[n] + me.group; e < end; e += me.groups) {
+      for (uint32_t e = part.begin; e < part.end; e += part.step) {
         const int place = cone.places(t, int(csr.node(e, wide_index)))[b];
-        if (place > 0) take_row(sum, rows + int64_t(cone.nodes + place - 1) * width);
+        if (place > 0) take_row(sum, listed + int64_t(place - 1) * width + column);
       }
     }
-    sum_groups(sum, me);
-    if (me.group == 0 && me.active)
-      store_wide<Real, VEC>(of_type + (int64_t(t) * cone.nodes + n) * width + column, sum);
-  }
+  };
+  const auto put = [&](int n, int column, Wide<Real>(&sum)[VEC]) {
+    store_wide<Real, VEC>(of_type + (int64_t(t) * cone.nodes + n) * width + column, sum);
+  };
+  sum_nodes<Real, VEC>(csr, cone.nodes, width, add, put);
 }
 
 // Thread = VEC columns of a node: all types added up, with their self terms.
@@ -186,12 +221,13 @@ __global__ void sum_eps_kernel(const double* partial, Param* grad_eps) {
 
 namespace {
 
-// The workspace: two arrays [T, N, H] of the widest kind, and the parts of grad_eps. Forward the
-// first holds the wild type's sums, back the totals.
+// The workspace: two arrays [T, N, H] of the widest kind, the parts of grad_eps, and which nodes are
+// removed. Forward the first array holds the wild type's sums, back the totals.
 template <class Real>
 struct AggregateParts {
   Wide<Real>*first, *second;
   double* partial;
+  uint8_t* gone;  // [N]
   uint64_t bytes;
 
   AggregateParts(const ConeShape& shape, int64_t width, void* workspace) {
@@ -200,7 +236,8 @@ struct AggregateParts {
     first = reinterpret_cast<Wide<Real>*>(base);
     second = reinterpret_cast<Wide<Real>*>(base + array);
     partial = reinterpret_cast<double*>(base + 2 * array);
-    bytes = 2 * array + uint64_t(shape.types) * kEpsBlocks * sizeof(double);
+    gone = reinterpret_cast<uint8_t*>(partial + shape.types * kEpsBlocks);
+    bytes = 2 * array + uint64_t(shape.types) * kEpsBlocks * sizeof(double) + uint64_t(shape.nodes);
   }
 };
 
@@ -222,8 +259,8 @@ void cone_aggregate_cuda(const CudaGraph& graph, const ConeShape& shape, const C
   auto* base = AggregateParts<Real>(shape, width, launch.workspace).first;
   with_vector<Real>(width, {x, u}, [&](auto vec) {
     wild_kernel<Real, vec.value>
-        <<<dim3(uint32_t(shape.nodes), uint32_t(shape.types)), kConeThreads, 0, stream>>>(
-            by_target, wide_index, cone, int(width), x, eps, base, u);
+        <<<dim3(uint32_t(divide_up(shape.nodes, kWarps)), uint32_t(shape.types)), kConeThreads, 0,
+           stream>>>(by_target, wide_index, cone, int(width), x, eps, base, u);
     listed_kernel<Real, vec.value>
         <<<copy_grid(shape.capacity * 32, shape.types), kConeThreads, 0, stream>>>(
             by_target, wide_index, cone, int(width), x, eps, base, u);
@@ -249,9 +286,11 @@ void cone_aggregate_backward_cuda(const CudaGraph& graph, const ConeShape& shape
     total_kernel<Real, vec.value><<<blocks(types * elements, vec.value), kConeThreads, 0, stream>>>(
         cone, int(width), grad_u, parts.first);
     if (!grad_x) return;
-    grad_kernel<Real, vec.value><<<dim3(nodes, types), kConeThreads, 0, stream>>>(
-        csr_table(graph, true), graph.plan->index_bytes() == 4, cone, int(width), grad_u,
-        parts.first, parts.second);
+    gone_kernel<<<blocks(nodes, 1), kConeThreads, 0, stream>>>(cone, parts.gone);
+    grad_kernel<Real, vec.value>
+        <<<dim3(uint32_t(divide_up(nodes, kWarps)), types), kConeThreads, 0, stream>>>(
+            csr_table(graph, true), graph.plan->index_bytes() == 4, cone, int(width), grad_u,
+            parts.first, parts.gone, parts.second);
     grad_sum_kernel<Real, vec.value><<<blocks(elements, vec.value), kConeThreads, 0, stream>>>(
         elements, int(types), parts.first, parts.second, eps, grad_x);
   });

@@ -4,7 +4,8 @@
 // those of all genes stay in a multiprocessor's first cache. With reach = what differs after the
 // layer before, or is removed (before the first layer: what is removed), the rows of type t are
 //   (reach[n] | reach of every in-neighbour of n by t) without removed[n]
-// in every layer. Per layer three launches:
+// in every layer. In the first layer, where reach holds few genes, it is marked along their
+// out-edges instead (scatter). Per layer three launches:
 //   mark    a block a gene, its warps take types in turn, lanes take neighbours; and how many
 //   scan    a block a list: where each gene's rows start in it
 //   fill    a warp a gene of a list: places and rows, in the order of genes and then samples
@@ -16,7 +17,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kMarkWarps = 8, kFillWarps = 8, kScanThreads = 1024;
+constexpr int kMarkWarps = 8, kScatterThreads = 64, kFillWarps = 8, kScanThreads = 1024;
 
 // Of one layer, T + 1 lists: those of the types, and of all types together.
 struct Marks {
@@ -42,6 +43,43 @@ __device__ __forceinline__ void put_words(const Marks& marks, int list, int n, i
   if (lane == 0) *to = (first > 0 ? *to : 0) + count;
 }
 
+// Block (place in `removed`, type): marks the targets of one removed gene.
+__global__ void __launch_bounds__(kScatterThreads)
+    scatter_kernel(CsrTable by_source, bool wide_index, CudaRemoved removed, Marks marks) {
+  const int i = int(blockIdx.x), t = int(blockIdx.y);
+  int low = 0, high = int(removed.batch);  // the sample of place i
+  while (low < high) {
+    const int mid = (low + high) / 2;
+    if (removed.ptr[mid + 1] <= i) {
+      low = mid + 1;
+    } else {
+      high = mid;
+    }
+  }
+  if (low == removed.batch) return;
+  const int gene = removed.index[i], word = low / 32;
+  const uint32_t bit = 1u << (low % 32);
+  if (gene < 0 || gene >= marks.nodes) return;
+  if ((marks.removed[int64_t(gene) * marks.words + word] & bit) == 0) return;  // a wrong ptr
+  const Csr& csr = by_source.of[t];
+  uint32_t* to = marks.bits + int64_t(t) * marks.nodes * marks.words + word;
+  for (uint32_t e = csr.ptr[gene] + threadIdx.x; e < csr.ptr[gene + 1]; e += kScatterThreads)
+    atomicOr(to + int64_t(csr.node(e, wide_index)) * marks.words, bit);
+}
+
+// The words of gene n that its in-neighbours reach, a lane a word; `lanes` take a neighbour.
+__device__ __forceinline__ uint32_t reached(const Csr& csr, bool wide_index, const Marks& marks,
+                                            int n, int first, int word, int lanes) {
+  const uint32_t* from = marks.reach_before + first + word;
+  uint32_t found = from[int64_t(n) * marks.words];
+#pragma unroll 4
+  for (uint32_t e = csr.ptr[n] + threadIdx.x % 32 / lanes; e < csr.ptr[n + 1]; e += 32 / lanes)
+    found |= from[int64_t(csr.node(e, wide_index)) * marks.words];
+  return found;
+}
+
+// walks: else the words are there already.
+template <bool walks>
 __global__ void __launch_bounds__(kMarkWarps * 32)
     mark_kernel(CsrTable by_target, bool wide_index, Marks marks) {
   __shared__ uint32_t either[32];
@@ -56,13 +94,10 @@ __global__ void __launch_bounds__(kMarkWarps * 32)
     if (warp == 0) either[lane] = 0;
     __syncthreads();
     for (int t = warp; t < marks.types; t += kMarkWarps) {
-      const Csr& csr = by_target.of[t];
-      uint32_t found = word < here ? marks.reach_before[own] : 0;
-      const uint32_t* from = marks.reach_before + first + word;
-      const uint32_t end = word < here ? csr.ptr[n + 1] : 0, step_by = uint32_t(32 / lanes);
-#pragma unroll 4
-      for (uint32_t e = csr.ptr[n] + uint32_t(lane / lanes); e < end; e += step_by)
-        found |= from[int64_t(csr.node(e, wide_index)) * marks.words];
+      uint32_t found = 0;
+      if (word < here)
+        found = walks ? reached(by_target.of[t], wide_index, marks, n, first, word, lanes)
+                      : marks.words_of(t, n)[first + word];
       for (int step = lanes; step < 32; step *= 2) found |= __shfl_xor_sync(~0u, found, step);
       found &= ~gone;
       put_words(marks, t, n, first, here, found, found);
@@ -174,23 +209,48 @@ struct ListsParts {
   }
 };
 
-void make_layer(const CsrTable& by_target, bool wide_index, const Marks& marks,
-                const ConeLayer& layer, const CudaLaunch& launch) {
-  const auto stream = stream_of(launch);
+struct ListsCall {
+  const CudaGraph& graph;
+  const CudaRemoved& removed;
+  const CudaLaunch& launch;
+};
+
+void mark(const ListsCall& call, const ConeShape& shape, const Marks& marks, bool is_first) {
+  const auto stream = stream_of(call.launch);
+  const bool wide_index = call.graph.plan->index_bytes() == 4;
+  const auto nodes = uint32_t(shape.nodes);
+  if (!is_first) {
+    mark_kernel<true>
+        <<<nodes, kMarkWarps * 32, 0, stream>>>(csr_table(call.graph, false), wide_index, marks);
+    return;
+  }
+  const uint64_t words = uint64_t(shape.types * shape.nodes) * uint64_t(marks.words);
+  check(cudaMemsetAsync(marks.bits, 0, words * sizeof(uint32_t), stream),
+        "clearing the marks of a cone");
+  const CsrTable by_source = csr_table(call.graph, true);
+  if (call.removed.capacity > 0 && shape.types > 0)
+    scatter_kernel<<<dim3(uint32_t(call.removed.capacity), uint32_t(shape.types)), kScatterThreads,
+                     0, stream>>>(by_source, wide_index, call.removed, marks);
+  mark_kernel<false><<<nodes, kMarkWarps * 32, 0, stream>>>(by_source, wide_index, marks);
+}
+
+void make_layer(const ListsCall& call, const Marks& marks, const ConeLayer& layer, bool is_first) {
+  const auto stream = stream_of(call.launch);
   const ConeShape& shape = layer.shape;
   const int first = int(shape.first());
   const LayerOut out = {{shape.capacity, first, layer.lists},
                         {layer.either_capacity, first, layer.either}};
   const auto lists = uint32_t(shape.types + (layer.either.used != nullptr));
   const auto nodes = uint32_t(shape.nodes);
-  if (shape.batch == 0)
+  const bool is_empty = shape.batch == 0 || nodes == 0;
+  if (is_empty)
     check(cudaMemsetAsync(marks.counts, 0, sizeof(int32_t) * lists * nodes, stream),
           "clearing the counts of a cone");
-  else if (nodes > 0)
-    mark_kernel<<<nodes, kMarkWarps * 32, 0, stream>>>(by_target, wide_index, marks);
+  else
+    mark(call, shape, marks, is_first);
   scan_kernel<<<lists, kScanThreads, 0, stream>>>(marks, out, shape.nodes * shape.batch,
-                                                  launch.error);
-  if (shape.batch > 0 && nodes > 0)
+                                                  call.launch.error);
+  if (!is_empty)
     fill_kernel<<<dim3(uint32_t(divide_up(nodes, kFillWarps)), lists), kFillWarps * 32, 0,
                   stream>>>(marks, out, int(shape.batch));
 }
@@ -206,12 +266,11 @@ void cone_lists_cuda(const CudaGraph& graph, const CudaRemoved& removed,
   const ListsParts parts(shape, launch.workspace);
   const RemovedBits gone = make_removed_bits(removed, uint32_t(shape.nodes), parts.removed,
                                              launch.error, stream_of(launch));
-  const CsrTable by_target = csr_table(graph, false);
   Marks marks = {int(shape.nodes), int(shape.types), gone.words,     gone.word,
                  gone.word,        parts.bits,       parts.reach[0], parts.counts};
   for (size_t i = 0; i < layers.size(); ++i) {
     marks.reach = parts.reach[i % 2];
-    make_layer(by_target, graph.plan->index_bytes() == 4, marks, layers[i], launch);
+    make_layer({graph, removed, launch}, marks, layers[i], i == 0);
     marks.reach_before = marks.reach;
   }
   check_launch("cone_lists");

@@ -21,22 +21,26 @@ __global__ void pack_weights_kernel(Parameters from, uint8_t* packed) {
   const int head = (i /= Sizes::kSteps) % kHeads, linear = i / kHeads;
   const bool back = blockIdx.y == 1;
   const auto weight = [&](int input, int column) {
-    return column < Sizes::kHeadWidth
-               ? from.weight[linear][size_t(input) * Sizes::kWidth + head * Sizes::kHeadWidth +
-                                     column]
-               : 0.0f;
+    return column < Sizes::kHeadWidth ? from.weight[linear][size_t(input) * Sizes::kWidth +
+                                                            head * Sizes::kHeadWidth + column]
+                                      : 0.0f;
   };
   uint32_t p[4];
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    const int row = q + 8 * (k & 1), pair = 2 * t + 8 * (k >> 1);  // of an operand
-    p[k] = back ? bf16_pair(weight(16 * step + row, 16 * block + pair),
-                            weight(16 * step + row, 16 * block + pair + 1))
-                : bf16_pair(weight(16 * step + pair, 16 * block + row),
-                            weight(16 * step + pair + 1, 16 * block + row));
+    const int row = q + 8 * (k & 1), pair = 16 * block + 2 * t + 8 * (k >> 1);  // of an operand
+    // On the way back a lane's four sums of a row are inputs side by side.
+    const int input = 16 * step + 4 * (row % 8 / 2) + 2 * (row / 8) + row % 2;
+    p[k] = back ? bf16_pair(weight(input, pair), weight(input, pair + 1))
+                : bf16_pair(weight(16 * step + pair - 16 * block, 16 * block + row),
+                            weight(16 * step + pair - 16 * block + 1, 16 * block + row));
   }
-  auto* to = reinterpret_cast<uint4*>(packed + (back ? Sizes::kBackAt : 0));
-  to[blockIdx.x * 32 + threadIdx.x] = make_uint4(p[0], p[1], p[2], p[3]);
+  const int unit =
+      back ? Sizes::kUnits +
+                 Sizes::back_unit(step, (linear * kHeads + head) * Sizes::kBlocks + block)
+           : int(blockIdx.x);
+  reinterpret_cast<uint4*>(packed)[unit * 32 + lane] =
+      make_uint4(p[0], p[2], p[1], p[3]);  // load_unit()
 }
 
 template <class Sizes>
@@ -54,6 +58,10 @@ __global__ void pack_vectors_kernel(Parameters from, int graphs, uint8_t* packed
     position[i] = from.position[i];
 }
 
+// Blocks of a multiprocessor, as many as registers allow.
+template <class Sizes>
+constexpr int kForwardBlocks = Sizes::kKeeps ? 4 : 3;
+
 // A row of a head: its tokens -> z, in the 16 lanes below 16: lane's column of block b in z[b].
 template <class Sizes>
 __device__ __forceinline__ void attend_row(const TokenRow<Sizes::kWidth>& tokens,
@@ -63,18 +71,18 @@ __device__ __forceinline__ void attend_row(const TokenRow<Sizes::kWidth>& tokens
                                            float (&z)[Sizes::kBlocks]) {
   constexpr int kBlocks = Sizes::kBlocks;
   Sums16 q[kBlocks], k[kBlocks], v[kBlocks];  // tokens x columns; v: columns x tokens
-#pragma unroll
-  for (int block = 0; block < kBlocks; ++block) q[block] = bias.start(block);
-#pragma unroll
-  for (int step = 0; step < Sizes::kSteps; ++step) {
+  const auto add = [&](int step, bool first) {
     const Operand a = tokens.get(step);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      multiply_by(q[block], a, weights.get(kQuery, step, block));
-      multiply_by(k[block], a, weights.get(kKey, step, block));
-      multiply_by(v[block], weights.get(kValue, step, block), a);
+      multiply_step(first, q[block], a, weights.get(kQuery, step, block), bias.of[block]);
+      multiply_step(first, k[block], a, weights.get(kKey, step, block));
+      multiply_step(first, v[block], weights.get(kValue, step, block), a);
     }
-  }
+  };
+  add(0, true);
+#pragma unroll Sizes::kUnrolled
+  for (int step = 1; step < Sizes::kSteps; ++step) add(step, false);
   Operand of_q[kBlocks], of_k[kBlocks];
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
@@ -82,23 +90,23 @@ __device__ __forceinline__ void attend_row(const TokenRow<Sizes::kWidth>& tokens
     of_k[block] = operand_of(k[block]);
   }
   Sums16 shares = scores_of(of_q, of_k, mask);
-  softmax_rows(shares, mask.share, to_log2);
+  const TwoRows scale = softmax_rows(shares, mask.share, to_log2);
   const Operand of_shares = operand_of(shares);
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     Sums16 seen;  // tokens x columns, to be summed over tokens
-    multiply_by(seen, of_shares, operand_of(v[block]));
+    multiply_new(seen, of_shares, operand_of(v[block]));
     float sum[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      sum[i] = seen.s[i >> 1][i & 1] + seen.s[i >> 1][2 + (i & 1)];
+      sum[i] = fmaf(seen.s[i >> 1][i & 1], scale.upper, seen.s[i >> 1][2 + (i & 1)] * scale.lower);
     z[block] = fold(fold(sum[0], sum[1], lane, 4), fold(sum[2], sum[3], lane, 4), lane, 8);
     z[block] += __shfl_xor_sync(~0u, z[block], 16);
   }
 }
 
 template <class Sizes>
-__global__ void __launch_bounds__(kAttentionThreads, Sizes::kKeeps ? 4 : 2)
+__global__ void __launch_bounds__(kAttentionThreads, kForwardBlocks<Sizes>)
     forward_kernel(const uint8_t* __restrict__ packed, const BFloat16* __restrict__ y,
                    BFloat16* __restrict__ z, AttentionWork work) {
   constexpr int kWidth = Sizes::kWidth;
@@ -145,8 +153,7 @@ __global__ void __launch_bounds__(kAttentionThreads, Sizes::kKeeps ? 4 : 2)
       if (is_used)
         attend_row<Sizes>(TokenRow<kWidth>(at, row, work.graphs, lane), weights, bias, mask,
                           to_log2, lane, seen);
-      BFloat16* to =
-          z + size_t(first + row) * kWidth + head * Sizes::kHeadWidth + column;
+      BFloat16* to = z + size_t(first + row) * kWidth + head * Sizes::kHeadWidth + column;
       if (writes)
 #pragma unroll
         for (int block = 0; block < Sizes::kBlocks; ++block)
@@ -191,10 +198,8 @@ void fused_attention_pack(const FusedAttentionShape& shape,
   auto* packed = static_cast<uint8_t*>(packed_);
   mma::with_attention_width(shape.width, [&](auto sizes) {
     using Sizes = decltype(sizes);
-    mma::pack_weights_kernel<Sizes>
-        <<<dim3(Sizes::kUnits, 2), 32, 0, stream>>>(parameters, packed);
-    mma::pack_vectors_kernel<Sizes>
-        <<<1, 512, 0, stream>>>(parameters, int(shape.graphs), packed);
+    mma::pack_weights_kernel<Sizes><<<dim3(Sizes::kUnits, 2), 32, 0, stream>>>(parameters, packed);
+    mma::pack_vectors_kernel<Sizes><<<1, 512, 0, stream>>>(parameters, int(shape.graphs), packed);
   });
   cuda::check_launch("fused_attention_pack");
 }
@@ -205,13 +210,12 @@ void fused_attention(const FusedAttentionShape& shape, const void* packed, const
   if (shape.rows == 0) return;
   mma::with_attention_width(shape.width, [&](auto sizes) {
     using Sizes = decltype(sizes);
-    constexpr int kBlocksAMultiprocessor = 4;
+    constexpr int kBlocksAMultiprocessor = mma::kForwardBlocks<Sizes>;
     const int graphs = int(shape.graphs);
     const auto bytes = [&](int rows) {
       return 2 * mma::TokenTile<Sizes::kWidth>::bytes(graphs, rows);
     };
-    const int rows =
-        mma::attention_tile_rows(mma::shared_of(shape), kBlocksAMultiprocessor, bytes);
+    const int rows = mma::attention_tile_rows(mma::shared_of(shape), kBlocksAMultiprocessor, bytes);
     auto* kernel = mma::forward_kernel<Sizes>;
     cuda::allow_shared(kernel, bytes(rows));
     const int blocks = cuda::multiprocessors() * kBlocksAMultiprocessor;

@@ -5,11 +5,12 @@
 //   dv_j = sum over i of p_ij dz             ds_ij = p_ij (w_j - sum over k of a_ik w_k) / sqrt(d)
 //   dq_i = sum over j of ds_ij k_j           dk_j = sum over i of ds_ij q_i
 //
-// (the bias of v adds the same to all w and drops out). Each is formed twice, tokens x columns for
-// the gradient of the tokens and columns x tokens for those of the weights, which a warp sums in
-// registers over all its rows; at the end they go to the block's slot, and a last kernel adds the
-// slots in order. A head's part of the gradient of the tokens goes to shared memory as bf16, where
-// all threads together add the four parts, for y and for the position.
+// (the bias of v adds the same to all w and drops out). They go to shared memory, those of all
+// heads side by side and a tile's tokens without gaps. From there, times the tokens, they are
+// gradients of weights, which a warp sums in registers for its head over all tiles; times the
+// weights, gradients of y, a warp a quarter of the inputs; and added up over the rows, gradients of
+// biases and positions. At the end a block's sums go to its slot; two last kernels add the slots in
+// order.
 //
 // Width 128: the sums of one Linear alone fill the registers. So there are four launches, one for y
 // and one for each Linear, and each computes all of the attention again.
@@ -27,98 +28,103 @@ constexpr int kBlocksAMultiprocessor = 2;
 // What a launch makes: bits 1 << linear, and that of the tokens.
 constexpr int kOfTokens = 1 << kAttentionLinears, kAll = 2 * kOfTokens - 1;
 
-// A block's sums, as they lie in the gradients: weights [3, in, out], the biases of q and v [2, out],
-// positions [G, H].
+// A block's sums: gradients of weights [3, in, out] as they are, then those of q, k and v over all
+// rows [G, across].
 template <class Sizes>
 struct AttentionSlot {
-  static constexpr int kBiasesAt = kAttentionLinears * Sizes::kWidth * Sizes::kWidth,
-                       kPositionAt = kBiasesAt + 2 * Sizes::kWidth;
-  static int floats(int graphs) { return kPositionAt + graphs * Sizes::kWidth; }
+  static constexpr int kSumsAt = kAttentionLinears * Sizes::kWidth * Sizes::kWidth;
+  __host__ __device__ static int floats(int graphs) { return kSumsAt + graphs * Sizes::kAcross; }
 };
 
-// Shared memory of a block: two stages of tokens and dz, the parts of the four heads, and the sums
-// of the positions.
-template <int kWidth>
+// Shared memory of a block: two stages of tokens and dz, the gradients of a tile, which graph each
+// of its tokens is of, and every thread's sums over rows.
+template <class Sizes>
 struct BackwardMemory {
+  static constexpr int kThreadSums = kAttentionLinears * Sizes::kBlocks * 8;  // columns x graphs
   int graphs, tile_rows;
 
+  __host__ __device__ int steps() const { return sixteens(graphs * tile_rows); }  // of tokens
   __host__ __device__ int token_bytes() const {
-    return TokenTile<kWidth>::bytes(graphs, tile_rows);
+    return TokenTile<Sizes::kWidth>::bytes(graphs, tile_rows);
   }
   __host__ __device__ int dz_at(int stage) const {
-    return 2 * token_bytes() + stage * tile_rows * 2 * kWidth;
+    return 2 * token_bytes() + stage * tile_rows * 2 * Sizes::kWidth;
   }
-  __host__ __device__ int parts_at() const { return dz_at(2); }
-  __host__ __device__ int sums_at() const { return parts_at() + kHeads * token_bytes(); }
-  __host__ __device__ int bytes() const { return sums_at() + graphs * kWidth * 4; }
+  __host__ __device__ int gradients_at() const { return (dz_at(2) + 127) / 128 * 128; }
+  __host__ __device__ int owners_at() const {
+    return gradients_at() + steps() * 32 * Sizes::kAcross;
+  }
+  __host__ __device__ int sums_at() const { return owners_at() + steps() * 512; }
+  __host__ __device__ int bytes() const {
+    return sums_at() + kThreadSums * kAttentionThreads * int(sizeof(float));
+  }
 };
+// Rows of all gradients of a token; pieces of 16 bytes turned as in mma_parts.cuh.
+template <class Sizes>
+__device__ __forceinline__ uint32_t place_across(int token, int piece) {
+  static_assert(Sizes::kAcross % 64 == 0, "say how the pieces of such rows are to be turned");
+  return uint32_t(token * 2 * Sizes::kAcross + ((piece ^ (token & 7)) << 4));
+}
 
 // One head: what it keeps over all rows, and the way of a row through it.
 template <class Sizes, int kParts>
 struct HeadBack {
   static constexpr int kWidth = Sizes::kWidth, kBlocks = Sizes::kBlocks, kSteps = Sizes::kSteps;
-  __host__ __device__ static constexpr bool makes(int part) { return (kParts & part) != 0; }
-  static constexpr int kSummed = kParts == kAll ? kAttentionLinears : 1;  // Linears at a time
-  const uint8_t* packed;
+  static constexpr bool kTokens = (kParts & kOfTokens) != 0, kQueries = kParts & (1 << kQuery),
+                        kKeys = kParts & (1 << kKey), kValues = kParts & (1 << kValue);
+  static constexpr int kSummed = kQueries + kKeys + kValues;  // Linears
   int head, lane, graphs;
   const HeadWeights<kWidth> weights;
   const HeadBias<kWidth> bias;
   const TokenMask mask;
   const float scale = score_scale<kWidth>();
-  Sums16 weight_sums[kSummed][kBlocks][kSteps];  // columns x inputs
-  float query_bias[kBlocks][2] = {}, value_bias[kBlocks][2] = {};
+  Sums16 weight_sums[kSummed ? kSummed : 1][kBlocks][kSteps];  // columns x inputs
 
-  __device__ HeadBack(const uint8_t* packed_, int head_, int lane_, int graphs_)
-      : packed(packed_),
-        head(head_),
+  __device__ HeadBack(const uint8_t* packed, int head_, int lane_, int graphs_)
+      : head(head_),
         lane(lane_),
         graphs(graphs_),
-        weights(packed_, head_, lane_),
-        bias(packed_, head_, lane_),
-        mask(graphs_, lane_) {}
+        weights(packed, head_, lane_),
+        bias(packed, head_, lane_),
+        mask(graphs_, lane_) {
+#pragma unroll
+    for (int i = 0; i < kSummed * kBlocks * kSteps * 8; ++i)
+      weight_sums[i / (8 * kBlocks * kSteps)][i / (8 * kSteps) % kBlocks][i / 8 % kSteps]
+          .s[i / 4 % 2][i % 4] = 0;
+  }
 
-  // d (columns x tokens) times the tokens.
-  __device__ __forceinline__ void add_weights(int linear, const Operand (&d)[kBlocks],
-                                              const TokenRow<kWidth>& tokens) {
-    const int place = kSummed > 1 ? linear : 0;
+  // The tokens of a row -> q, k, v as tokens x columns.
+  __device__ __forceinline__ void recompute(const TokenRow<kWidth>& tokens, Operand (&q)[kBlocks],
+                                            Operand (&k)[kBlocks], Operand (&v)[kBlocks]) const {
+    Sums16 sums[kAttentionLinears][kBlocks];
+    const auto add = [&](int step, bool first) {
+      const Operand a = tokens.get(step);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const Operand t = tokens.across(step);
+      for (int block = 0; block < kBlocks; ++block) {
+        multiply_step(first, sums[kQuery][block], a, weights.get(kQuery, step, block),
+                      bias.of[block]);
+        multiply_step(first, sums[kKey][block], a, weights.get(kKey, step, block));
+        multiply_step(first, sums[kValue][block], a, weights.get(kValue, step, block));
+      }
+    };
+    add(0, true);
+#pragma unroll Sizes::kUnrolled
+    for (int step = 1; step < kSteps; ++step) add(step, false);
 #pragma unroll
-      for (int block = 0; block < kBlocks; ++block)
-        multiply_by(weight_sums[place][block][step], d[block], t);
+    for (int block = 0; block < kBlocks; ++block) {
+      q[block] = operand_of(sums[kQuery][block]);
+      k[block] = operand_of(sums[kKey][block]);
+      v[block] = operand_of(sums[kValue][block]);
     }
   }
 
-  // dz: the head's 16 bit numbers of the row. parts: where the row's part of the gradient of the
-  // tokens goes, row `part` of a tile and on.
+  // dz: the head's of the row. across: where gradients go, from row `token` on.
   __device__ __forceinline__ void row(const TokenRow<kWidth>& tokens, const BFloat16* dz,
-                                      uint8_t* parts, int part) {
-    const int q = lane / 4, t = lane % 4;
-    Operand of_q[kBlocks], of_k[kBlocks], of_v[kBlocks];  // tokens x columns
-    {
-      Sums16 sums[kAttentionLinears][kBlocks];
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) sums[kQuery][block] = bias.start(block);
-#pragma unroll
-      for (int step = 0; step < kSteps; ++step) {
-        const Operand a = tokens.get(step);
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block)
-#pragma unroll
-          for (int l = 0; l < kAttentionLinears; ++l)
-            multiply_by(sums[l][block], a, weights.get(l, step, block));
-      }
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        of_q[block] = operand_of(sums[kQuery][block]);
-        of_k[block] = operand_of(sums[kKey][block]);
-        of_v[block] = operand_of(sums[kValue][block]);
-      }
-    }
-    Sums16 shares = scores_of(of_q, of_k, mask);
-    softmax_rows(shares, mask.share, scale * kLog2E);
-
+                                      uint8_t* across, int token) {
+    Operand q[kBlocks], k[kBlocks], v[kBlocks];
+    recompute(tokens, q, k, v);
+    Sums16 shares = scores_of(q, k, mask);
+    const TwoRows to_shares = softmax_rows(shares, mask.share, scale * kLog2E);
     // dz in every row, and in every column.
     Operand dz_rows[kBlocks], dz_columns[kBlocks];
 #pragma unroll
@@ -129,176 +135,232 @@ struct HeadBack {
       const auto both = [&](int column) {
         return column < Sizes::kHeadWidth ? uint32_t(dz[column].bits) * 0x10001u : 0u;
       };
-      const uint32_t near = pair(16 * block + 2 * t), far = pair(16 * block + 8 + 2 * t);
-      const uint32_t upper = both(16 * block + q), lower = both(16 * block + 8 + q);
+      const uint32_t near = pair(16 * block + 2 * (lane % 4)),
+                     far = pair(16 * block + 8 + 2 * (lane % 4));
+      const uint32_t upper = both(16 * block + lane / 4), lower = both(16 * block + 8 + lane / 4);
       dz_rows[block] = {near, near, far, far};
       dz_columns[block] = {upper, lower, upper, lower};
-      if constexpr (makes(1 << kValue)) {
-        value_bias[block][0] += low_of(upper);
-        value_bias[block][1] += low_of(lower);
-      }
     }
     Sums16 ds;  // first w, the same in every row
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) multiply_by(ds, dz_rows[block], of_v[block]);
+    for (int block = 0; block < kBlocks; ++block)
+      multiply_step(block == 0, ds, dz_rows[block], v[block]);
 #pragma unroll
     for (int e = 0; e < 4; e += 2) {
       float mean = 0;
 #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        mean = fmaf(shares.s[i >> 1][e + (i & 1)], ds.s[i >> 1][e + (i & 1)], mean);
-      mean = quad_sum(mean) * float(graphs);
+      for (int i = 0; i < 4; ++i) {
+        float& share = shares.s[i >> 1][e + (i & 1)];
+        share *= e ? to_shares.lower : to_shares.upper;
+        mean = fmaf(share, ds.s[i >> 1][e + (i & 1)], mean);
+      }
+      mean = quad_sum(mean) * float(graphs) * scale;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        float& v = ds.s[i >> 1][e + (i & 1)];
-        v = shares.s[i >> 1][e + (i & 1)] * (v - mean) * scale;
+        float& d = ds.s[i >> 1][e + (i & 1)];
+        d = shares.s[i >> 1][e + (i & 1)] * fmaf(d, scale, -mean);
       }
     }
-    const Operand of_ds = operand_of(ds), ds_across = transposed(of_ds),
-                  shares_across = transposed(operand_of(shares));
-    Operand of_tokens[kAttentionLinears][kBlocks];  // dq, dk, dv: tokens x columns
+    const Operand of_ds = operand_of(ds);
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const Operand k_across = transposed(of_k[block]), q_across = transposed(of_q[block]);
-      if constexpr (makes(kOfTokens)) {
-        Sums16 dq, dk, dv;
-        multiply_by(dq, of_ds, k_across);
-        multiply_by(dk, ds_across, q_across);
-        multiply_by(dv, shares_across, dz_columns[block]);
-        of_tokens[kQuery][block] = operand_of(dq);
-        of_tokens[kKey][block] = operand_of(dk);
-        of_tokens[kValue][block] = operand_of(dv);
-      }
-      of_k[block] = k_across;
-      of_q[block] = q_across;
-    }
-    if constexpr (makes(kOfTokens)) store_part(of_tokens, parts, part);
-    // The same as columns x tokens.
-    Operand d[kBlocks];
-    if constexpr (makes(1 << kQuery)) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        Sums16 dq;
-        multiply_by(dq, of_k[block], of_ds);
-        query_bias[block][0] += dq.s[0][0] + dq.s[0][1] + dq.s[1][0] + dq.s[1][1];
-        query_bias[block][1] += dq.s[0][2] + dq.s[0][3] + dq.s[1][2] + dq.s[1][3];
-        d[block] = operand_of(dq);
-      }
-      add_weights(kQuery, d, tokens);
-    }
-    if constexpr (makes(1 << kKey)) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        Sums16 dk;
-        multiply_by(dk, of_q[block], ds_across);
-        d[block] = operand_of(dk);
-      }
-      add_weights(kKey, d, tokens);
-    }
-    if constexpr (makes(1 << kValue)) {
-#pragma unroll
-      for (int block = 0; block < kBlocks; ++block) {
-        Sums16 dv;
-        multiply_by(dv, dz_columns[block], shares_across);
-        d[block] = operand_of(dv);
-      }
-      add_weights(kValue, d, tokens);
+      if constexpr (kTokens || kQueries)
+        store(across, token, kQuery, block, of_ds, transposed(k[block]));
+      if constexpr (kTokens || kKeys)
+        store(across, token, kKey, block, transposed(of_ds), transposed(q[block]));
+      if constexpr (kTokens || kValues)
+        store(across, token, kValue, block, transposed(operand_of(shares)), dz_columns[block]);
     }
   }
 
-  // dq, dk, dv times their weights.
-  __device__ __forceinline__ void store_part(const Operand (&d)[kAttentionLinears][kBlocks],
-                                             uint8_t* parts, int part) const {
-    const int q = lane / 4, t = lane % 4;
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      Sums16 sums;  // tokens x inputs
+  // After all rows of a tile of this warp. owners: [steps, 32] of the tokens' graphs.
+  __device__ __forceinline__ void sum_tile(uint32_t tokens, uint32_t across, const uint4* owners,
+                                           int steps, float4* thread_sums) {
+    // Gradients as columns x tokens, tokens as inputs x tokens: lanes give the rows of tokens.
+    const uint32_t x_at = across + uint32_t(((lane & 7) + ((lane >> 4) << 3)) * 2 * Sizes::kAcross);
+    const uint32_t t_at = tokens + uint32_t((lane & 15) * 2 * kWidth);
+    Sums16 sums[kAttentionLinears][kBlocks] = {};
+#pragma unroll 1
+    for (int m = 0; m < steps; ++m) {
+      Operand x[kAttentionLinears][kBlocks];
 #pragma unroll
       for (int l = 0; l < kAttentionLinears; ++l)
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          const uint4 w =
-              load_unit(packed + Sizes::kBackAt, Sizes::unit(l, head, step, block), lane);
-          multiply_by(sums, d[l][block], Operand{w.x, w.y, w.z, w.w});
+          if (!(kTokens || (kParts & (1 << l)))) continue;
+          const int piece = ((l * kHeads + head) * kBlocks + block) * 2 + ((lane >> 3) & 1);
+          load_transposed(x[l][block].p, x_at + uint32_t(m * 32 * Sizes::kAcross) +
+                                             uint32_t((piece ^ (lane & 7)) << 4));
+          if constexpr (kTokens) {
+            const uint4 owner = owners[m * 32 + lane];
+            multiply(sums[l][block].s[0], x[l][block].p, owner.x, owner.y);
+            multiply(sums[l][block].s[1], x[l][block].p, owner.z, owner.w);
+          }
         }
-      const Operand pairs = operand_of(sums);
+      if constexpr (kSummed > 0) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int token = q + 8 * (i & 1);
-        if (token < graphs)
-          *reinterpret_cast<uint32_t*>(
-              parts + place_in_tile<kWidth>(part + token, 2 * step + (i >> 1)) + 4 * t) =
-              pairs.p[i];
+        for (int step = 0; step < kSteps; ++step) {
+          uint32_t t[4];
+          load_transposed(t, t_at + uint32_t(m * 32 * kWidth) +
+                                 turned_piece(2 * step, lane >> 4, turn<kWidth>(lane & 15)));
+          int place = 0;
+#pragma unroll
+          for (int l = 0; l < kAttentionLinears; ++l) {
+            if (!(kParts & (1 << l))) continue;
+#pragma unroll
+            for (int block = 0; block < kBlocks; ++block) {
+              multiply(weight_sums[place][block][step].s[0], x[l][block].p, t[0], t[1]);
+              multiply(weight_sums[place][block][step].s[1], x[l][block].p, t[2], t[3]);
+            }
+            ++place;
+          }
+        }
+      }
+    }
+    if constexpr (kTokens) {
+#pragma unroll
+      for (int i = 0; i < 2 * kAttentionLinears * kBlocks; ++i) {
+        const float* s = sums[i / 2 / kBlocks][i / 2 % kBlocks].s[i % 2];
+        float4& to = thread_sums[i * kAttentionThreads + int(threadIdx.x)];
+        to.x += s[0], to.y += s[1], to.z += s[2], to.w += s[3];
       }
     }
   }
 
-  __device__ __forceinline__ void store_sums(float* slot) const {
-    using Slot = AttentionSlot<Sizes>;
-    const int q = lane / 4, t = lane % 4;
+  __device__ __forceinline__ static Operand product(const Operand& a, const Operand& b) {
+    Sums16 sums;
+    multiply_new(sums, a, b);
+    return operand_of(sums);
+  }
+  // a b^T, tokens x columns.
+  __device__ __forceinline__ void store(uint8_t* across, int first, int linear, int block,
+                                        const Operand& a, const Operand& b) const {
+    const Operand pairs = product(a, b);
+    const int piece = ((linear * kHeads + head) * kBlocks + block) * 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = lane / 4 + 8 * (i & 1);
+      if (token < graphs)
+        *reinterpret_cast<uint32_t*>(across + place_across<Sizes>(first + token, piece + (i >> 1)) +
+                                     4 * (lane % 4)) = pairs.p[i];
+    }
+  }
+
+  __device__ __forceinline__ void store_sums(float* slot, const float4* thread_sums) const {
+    if constexpr (kTokens) {
+#pragma unroll
+      for (int i = 0; i < 2 * kAttentionLinears * kBlocks; ++i) {
+        const float4 v = thread_sums[i * kAttentionThreads + int(threadIdx.x)];
+        const float s[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int column = (i / 2 / kBlocks * kHeads + head) * Sizes::kColumns +
+                             i / 2 % kBlocks * 16 + lane / 4 + 8 * (e >> 1);
+          const int g = 8 * (i % 2) + 2 * (lane % 4) + (e & 1);
+          if (g < graphs) slot[AttentionSlot<Sizes>::kSumsAt + g * Sizes::kAcross + column] = s[e];
+        }
+      }
+    }
+    int place = 0;
 #pragma unroll
     for (int l = 0; l < kAttentionLinears; ++l) {
-      if (!makes(1 << l)) continue;
-      const int place = kSummed > 1 ? l : 0;
+      if (!(kParts & (1 << l))) continue;
 #pragma unroll
       for (int i = 0; i < 8 * kBlocks * kSteps; ++i) {
         const int n = (i >> 2) & 1, e = i & 3, block = (i >> 3) % kBlocks,
                   step = (i >> 3) / kBlocks;
-        const int column = 16 * block + q + 8 * (e >> 1),
-                  input = 16 * step + 8 * n + 2 * t + (e & 1);
+        const int column = 16 * block + lane / 4 + 8 * (e >> 1),
+                  input = 16 * step + 8 * n + 2 * (lane % 4) + (e & 1);
         if (column < Sizes::kHeadWidth)
           slot[(l * kWidth + input) * kWidth + head * Sizes::kHeadWidth + column] =
               weight_sums[place][block][step].s[n][e];
       }
-    }
-#pragma unroll
-    for (int i = 0; i < 2 * kBlocks; ++i) {
-      const int column = 16 * (i >> 1) + q + 8 * (i & 1);
-      float* to = slot + Slot::kBiasesAt + head * Sizes::kHeadWidth + column;
-      const float of_query = quad_sum(query_bias[i >> 1][i & 1]);
-      if (t != 0 || column >= Sizes::kHeadWidth) continue;
-      if (makes(1 << kQuery)) to[0] = of_query;
-      if (makes(1 << kValue)) to[kWidth] = value_bias[i >> 1][i & 1];
+      ++place;
     }
   }
 };
 
-// The four heads' parts -> the gradients of y, and of the positions in f32. A thread has the same
-// pieces of the same graphs in every tile.
-template <int kWidth>
-__device__ __forceinline__ void add_parts(const AttentionWork& work, const uint8_t* parts,
-                                          float* position_sums, BFloat16* grad_y, int first,
-                                          int rows, int used) {
-  constexpr int kPieces = kWidth / 8;
-  for (int i = int(threadIdx.x); i < work.graphs * kPieces; i += kAttentionThreads) {
-    const int piece = i % kPieces, g = i / kPieces;
-    float total[8] = {};
-    for (int row = 0; row < rows; ++row) {
-      float sum[8] = {};
-      if (row < used) {
+// The gradients of a tile's tokens times their weights -> those of y. A warp has 16 inputs or more;
+// where warps are left over, they share the tokens.
+template <class Sizes>
+struct TokenGradients {
+  static constexpr int kWidth = Sizes::kWidth;
+  static constexpr int kGroups = Sizes::kSteps < kHeads ? kHeads / Sizes::kSteps : 1;
+  static constexpr int kOut = Sizes::kSteps * kGroups / kHeads;  // of 16 inputs, a warp
+  const uint8_t* packed;
+  const AttentionWork& work;
+  BFloat16* grad_y;
+
+  // rows: that are in use, from row `first` on. All steps of 16 tokens are computed.
+  __device__ __forceinline__ void run(uint32_t across, int steps, int first, int rows) const {
+    // Eight rows of nine graphs are five steps, four are three.
+    constexpr int kMany = kOut == 1 ? 5 : 3, kSome = kOut == 1 ? 3 : 2;
+    const int warp = int(threadIdx.x) / 32, step = warp * kOut % Sizes::kSteps;
+    int m = warp * kOut / Sizes::kSteps * (steps / kGroups);
+    const int end = warp * kOut / Sizes::kSteps + 1 == kGroups ? steps : m + steps / kGroups;
+    const int tokens = rows * work.graphs;
+    for (; m + kMany <= end; m += kMany) some<kMany>(across, first, tokens, step, m);
+    for (; m + kSome <= end; m += kSome) some<kSome>(across, first, tokens, step, m);
+    for (; m < end; ++m) some<1>(across, first, tokens, step, m);
+  }
+
+ private:
+  template <int kAtOnce>
+  __device__ __forceinline__ void some(uint32_t across, int first, int tokens, int step,
+                                       int m) const {
+    const int lane = int(threadIdx.x) % 32;
+    const uint32_t at = across + uint32_t((16 * m + (lane & 15)) * 2 * Sizes::kAcross);
+    Sums16 sums[kAtOnce][kOut] = {};
+#pragma unroll 1
+    for (int four = 0; four < Sizes::kAcross / 64; ++four)
 #pragma unroll
-        for (int head = 0; head < kHeads; ++head) {
-          const int part = (row * kHeads + head) * work.graphs + g;
-          const uint4 v =
-              *reinterpret_cast<const uint4*>(parts + place_in_tile<kWidth>(part, piece));
-          const uint32_t p[4] = {v.x, v.y, v.z, v.w};
+      for (int part = 0; part < 4; ++part) {
+        Operand w[kOut];
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            sum[2 * k] += low_of(p[k]);
-            sum[2 * k + 1] += high_of(p[k]);
-          }
+        for (int out = 0; out < kOut; ++out)
+          w[out] = load_unit(packed + Sizes::kBackAt, Sizes::back_unit(step + out, 4 * four + part),
+                             lane);
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          Operand a;
+          load_matrices(a.p, at + uint32_t(i * 32 * Sizes::kAcross + four * 128) +
+                                 turned_piece(2 * part, lane >> 4, lane & 7));
+#pragma unroll
+          for (int out = 0; out < kOut; ++out) multiply_by(sums[i][out], a, w[out]);
         }
-#pragma unroll
-        for (int k = 0; k < 8; ++k) total[k] += sum[k];
       }
-      *reinterpret_cast<uint4*>(
-          grad_y + (size_t(g) * work.rows + size_t(first + row)) * kWidth + 8 * piece) =
-          make_uint4(bf16_pair(sum[0], sum[1]), bf16_pair(sum[2], sum[3]),
-                     bf16_pair(sum[4], sum[5]), bf16_pair(sum[6], sum[7]));
-    }
-    float* to = position_sums + 8 * i;
+    const int to_row = 65536 / work.graphs + 1;  // token / G for fewer than 4096 tokens
 #pragma unroll
-    for (int k = 0; k < 8; ++k) to[k] += total[k];
+    for (int i = 0; i < kAtOnce; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int token = 16 * (m + i) + lane / 4 + 8 * half;
+        if (token >= tokens) continue;
+        const int row = token * to_row >> 16, g = token - row * work.graphs;
+        BFloat16* to = grad_y + (size_t(g) * work.rows + size_t(first + row)) * kWidth + 16 * step +
+                       4 * (lane % 4);
+#pragma unroll
+        for (int out = 0; out < kOut; ++out) {
+          const auto& s = sums[i][out].s;
+          *reinterpret_cast<uint2*>(to + 16 * out) =
+              make_uint2(bf16_pair(s[0][2 * half], s[0][2 * half + 1]),
+                         bf16_pair(s[1][2 * half], s[1][2 * half + 1]));
+        }
+      }
+  }
+};
+
+// For every step of 16 tokens, as a right factor: graphs x tokens, 1 where a token is of a graph.
+__device__ __forceinline__ void write_owners(uint4* owners, int steps, int graphs, int tokens) {
+  for (int i = int(threadIdx.x); i < 32 * steps; i += kAttentionThreads) {
+    const int q = i % 32 / 4, t = i % 4;
+    const auto pair = [&](int g, int token) {
+      const auto is = [&](int k) { return k < tokens && k % graphs == g ? 1.0f : 0.0f; };
+      return bf16_pair(is(token), is(token + 1));
+    };
+    const int token = i / 32 * 16 + 2 * t;
+    owners[i] =
+        make_uint4(pair(q, token), pair(q, token + 8), pair(q + 8, token), pair(q + 8, token + 8));
   }
 }
 
@@ -311,16 +373,18 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocksAMultiprocessor)
   constexpr bool kTokens = (kParts & kOfTokens) != 0;
   using Slot = AttentionSlot<Sizes>;
   extern __shared__ __align__(1024) uint8_t memory[];
-  const BackwardMemory<kWidth> plan = {work.graphs, work.tile_rows};
+  const BackwardMemory<Sizes> plan = {work.graphs, work.tile_rows};
   const int lane = int(threadIdx.x) % 32, head = int(threadIdx.x) / 32;
   HeadBack<Sizes, kParts> back(packed, head, lane, work.graphs);
   const auto* position = reinterpret_cast<const float*>(packed + Sizes::kPositionAt);
-  auto* position_sums = reinterpret_cast<float*>(memory + plan.sums_at());
-  // The thread that clears a number is not the one that adds to it: the first tile's barrier lies
-  // between.
-  for (int i = int(threadIdx.x); i < work.graphs * kWidth; i += kAttentionThreads)
-    position_sums[i] = 0;
+  auto* sums = reinterpret_cast<float4*>(memory + plan.sums_at());
+  auto* owners = reinterpret_cast<uint4*>(memory + plan.owners_at());
+  uint8_t* across = memory + plan.gradients_at();
+  // Tokens that no row has are 0 in all products.
+  for (int i = 16 * int(threadIdx.x); i < plan.bytes(); i += 16 * kAttentionThreads)
+    *reinterpret_cast<uint4*>(memory + i) = make_uint4(0, 0, 0, 0);
   __syncthreads();
+  write_owners(owners, plan.steps(), work.graphs, work.graphs * work.tile_rows);
 
   const TokenTile<kWidth> tile = {work};
   const int rows = work.count(), tiles = (work.rows + work.tile_rows - 1) / work.tile_rows;
@@ -341,53 +405,93 @@ __global__ void __launch_bounds__(kAttentionThreads, kBlocksAMultiprocessor)
     const int first = i * work.tile_rows, used = used_of(i);
     copies_wait<0>();
     tile.add_position(memory + stage * plan.token_bytes(), position, used);
-    __syncthreads();  // the tokens are there; nobody reads the other stage or the parts any more
+    __syncthreads();  // the tokens are there; nobody reads the other stage or gradients any more
     fetch(i + int(gridDim.x), stage ^ 1);
     const uint32_t at = shared_address(memory) + uint32_t(stage * plan.token_bytes());
-    const auto* dz = reinterpret_cast<const BFloat16*>(memory + plan.dz_at(stage)) +
-                     head * Sizes::kHeadWidth;
+    const auto* dz =
+        reinterpret_cast<const BFloat16*>(memory + plan.dz_at(stage)) + head * Sizes::kHeadWidth;
+    if (used < work.tile_rows) {  // the last tile: what the one before has left
+      for (int k = max(used, 0) * work.graphs * 2 * Sizes::kAcross + 16 * int(threadIdx.x);
+           k < plan.owners_at() - plan.gradients_at(); k += 16 * kAttentionThreads)
+        *reinterpret_cast<uint4*>(across + k) = make_uint4(0, 0, 0, 0);
+      __syncthreads();
+    }
 #pragma unroll 1
     for (int row = 0; row < used; ++row)
-      back.row(TokenRow<kWidth>(at, row, work.graphs, lane), dz + row * kWidth,
-               memory + plan.parts_at(), (row * kHeads + head) * work.graphs);
+      back.row(TokenRow<kWidth>(at, row, work.graphs, lane), dz + row * kWidth, across,
+               row * work.graphs);
+    __syncwarp();
+    back.sum_tile(at, shared_address(across), owners, plan.steps(), sums);
     if constexpr (kTokens) {
-      __syncthreads();  // the parts are there
-      add_parts<kWidth>(work, memory + plan.parts_at(), position_sums, grad_y, first,
-                        min(work.tile_rows, work.rows - first), used);
+      __syncthreads();  // the gradients are there
+      if (used > 0)
+        TokenGradients<Sizes>{packed, work, grad_y}.run(shared_address(across), plan.steps(), first,
+                                                        used);
+      const int there = min(work.tile_rows, work.rows - first);
+      if (used < there)
+        tile.each(there, [&](int row, int g, int piece) {
+          if (row >= used)
+            *reinterpret_cast<uint4*>(
+                grad_y + (size_t(g) * work.rows + size_t(first + row)) * kWidth + 8 * piece) =
+                make_uint4(0, 0, 0, 0);
+        });
     }
   }
   copies_wait<0>();
-  const size_t slot_floats = size_t(Slot::kPositionAt + work.graphs * kWidth);
-  float* slot = slots + blockIdx.x * slot_floats;
-  back.store_sums(slot);
-  if constexpr (kTokens) {
-    __syncthreads();
-    for (int i = int(threadIdx.x); i < work.graphs * kWidth; i += kAttentionThreads)
-      slot[Slot::kPositionAt + i] = position_sums[i];
-  }
+  float* slot = slots + blockIdx.x * size_t(Slot::floats(work.graphs));
+  back.store_sums(slot, sums);
 }
 
-// Adds the slots, a thread a number.
+// ---- from slots to gradients
+// Adds the slots, a thread a number; sums [G, across].
 template <class Sizes>
 __global__ void sum_attention_kernel(const float* __restrict__ slots, int blocks, int graphs,
-                                     Gradients to) {
+                                     Gradients to, float* sums) {
   using Slot = AttentionSlot<Sizes>;
-  constexpr int kWidth = Sizes::kWidth;
-  const int floats = Slot::kPositionAt + graphs * kWidth;
-  const int i = int(blockIdx.x * blockDim.x + threadIdx.x);
+  constexpr int kWeights = Sizes::kWidth * Sizes::kWidth;
+  const int floats = Slot::floats(graphs), i = int(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= floats) return;
   float total = 0;
 #pragma unroll 8
   for (int block = 0; block < blocks; ++block) total += slots[size_t(block) * size_t(floats) + i];
-  if (i < Slot::kBiasesAt) {
-    to.weight[i / (kWidth * kWidth)][i % (kWidth * kWidth)] = total;
-  } else if (i < Slot::kPositionAt) {
-    const int k = i - Slot::kBiasesAt;
-    to.bias[k < kWidth ? kQuery : kValue][k % kWidth] = total;
-    if (k < kWidth) to.bias[kKey][k] = 0;
-  } else {
-    to.position[i - Slot::kPositionAt] = total;
+  if (i < Slot::kSumsAt)
+    to.weight[i / kWeights][i % kWeights] = total;
+  else
+    sums[i - Slot::kSumsAt] = total;
+}
+
+// A weight as it was packed for the way there.
+template <class Sizes>
+__device__ float packed_weight(const uint8_t* packed, int linear, int input, int head, int column) {
+  const int unit = Sizes::unit(linear, head, input / 16, column / 16);
+  const int lane = column % 8 * 4 + input % 8 / 2, k = column % 16 / 8 * 2 + input % 16 / 8;
+  const auto* pairs = reinterpret_cast<const uint32_t*>(packed + size_t(unit) * 512);
+  const uint32_t pair = pairs[lane * 4 + k];
+  return input % 2 ? high_of(pair) : low_of(pair);
+}
+// From the sums over all rows: biases and positions. A block a graph, a thread an input.
+template <class Sizes>
+__global__ void vectors_kernel(const uint8_t* __restrict__ packed, const float* __restrict__ sums,
+                               int graphs, Gradients to) {
+  const int g = int(blockIdx.x), i = int(threadIdx.x);
+  const float* mine = sums + g * Sizes::kAcross;
+  float total = 0;
+  for (int l = 0; l < kAttentionLinears; ++l)
+    for (int head = 0; head < kHeads; ++head)
+      for (int column = 0; column < Sizes::kHeadWidth; ++column)
+        total = fmaf(mine[(l * kHeads + head) * Sizes::kColumns + column],
+                     packed_weight<Sizes>(packed, l, i, head, column), total);
+  to.position[g * Sizes::kWidth + i] = total;
+  if (g != 0) return;
+  const int column = i / Sizes::kHeadWidth * Sizes::kColumns + i % Sizes::kHeadWidth;
+  float query = 0, value = 0;
+  for (int k = 0; k < graphs; ++k) {
+    query += sums[k * Sizes::kAcross + column];
+    value += sums[k * Sizes::kAcross + kValue * kHeads * Sizes::kColumns + column];
   }
+  to.bias[kQuery][i] = query;
+  to.bias[kKey][i] = 0;
+  to.bias[kValue][i] = value;
 }
 
 template <class Sizes, int kParts>
@@ -395,10 +499,16 @@ void launch_backward(const AttentionWork& work, int blocks, const uint8_t* packe
                      const BFloat16* y, const BFloat16* grad_z, BFloat16* grad_y, float* slots,
                      cudaStream_t stream) {
   auto* kernel = backward_kernel<Sizes, kParts>;
-  const int bytes = BackwardMemory<Sizes::kWidth>{work.graphs, work.tile_rows}.bytes();
+  const int bytes = BackwardMemory<Sizes>{work.graphs, work.tile_rows}.bytes();
   allow_shared(kernel, bytes);
   kernel<<<uint32_t(blocks), kAttentionThreads, size_t(bytes), stream>>>(packed, y, grad_z, grad_y,
                                                                          slots, work);
+}
+
+template <class Sizes>
+uint64_t slots_floats(int graphs) {
+  return uint64_t(AttentionSlot<Sizes>::floats(graphs)) *
+         uint64_t(multiprocessors() * kBlocksAMultiprocessor);
 }
 
 }  // namespace
@@ -406,9 +516,10 @@ void launch_backward(const AttentionWork& work, int blocks, const uint8_t* packe
 uint64_t attention_backward_workspace(const FusedAttentionShape& shape) {
   uint64_t floats = 0;
   with_attention_width(shape.width, [&](auto sizes) {
-    floats = uint64_t(AttentionSlot<decltype(sizes)>::floats(int(shape.graphs)));
+    floats = slots_floats<decltype(sizes)>(int(shape.graphs)) +
+             uint64_t(shape.graphs) * uint64_t(sizes.kAcross);
   });
-  return floats * sizeof(float) * uint64_t(multiprocessors() * kBlocksAMultiprocessor);
+  return floats * sizeof(float);
 }
 
 void attention_backward(const FusedAttentionShape& shape, int shared, const void* packed_,
@@ -419,11 +530,9 @@ void attention_backward(const FusedAttentionShape& shape, int shared, const void
   auto* slots = static_cast<float*>(workspace);
   with_attention_width(shape.width, [&](auto sizes) {
     using Sizes = decltype(sizes);
-    const AttentionWork work = {
-        graphs, int(shape.rows), shape.used,
-        attention_tile_rows(shared, kBlocksAMultiprocessor, [&](int rows) {
-          return BackwardMemory<Sizes::kWidth>{graphs, rows}.bytes();
-        })};
+    const auto bytes = [&](int rows) { return BackwardMemory<Sizes>{graphs, rows}.bytes(); };
+    const AttentionWork work = {graphs, int(shape.rows), shape.used,
+                                attention_tile_rows(shared, kBlocksAMultiprocessor, bytes)};
     if constexpr (Sizes::kKeeps) {
       launch_backward<Sizes, kAll>(work, blocks, packed, y, grad_z, grad_y, slots, stream);
     } else {
@@ -433,10 +542,12 @@ void attention_backward(const FusedAttentionShape& shape, int shared, const void
       launch_backward<Sizes, 4>(work, blocks, packed, y, grad_z, grad_y, slots, stream);
     }
     constexpr int kThreads = 128;
+    float* sums = slots + slots_floats<Sizes>(graphs);
     const int floats = AttentionSlot<Sizes>::floats(graphs);
-    sum_attention_kernel<Sizes>
-        <<<uint32_t(divide_up(floats, kThreads)), kThreads, 0, stream>>>(slots, blocks, graphs,
-                                                                         gradients);
+    sum_attention_kernel<Sizes><<<uint32_t(divide_up(floats, kThreads)), kThreads, 0, stream>>>(
+        slots, blocks, graphs, gradients, sums);
+    vectors_kernel<Sizes>
+        <<<uint32_t(graphs), Sizes::kWidth, 0, stream>>>(packed, sums, graphs, gradients);
   });
   check_launch("fused_attention_backward");
 }

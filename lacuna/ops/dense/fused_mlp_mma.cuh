@@ -7,7 +7,7 @@
 //
 // The backward pass goes in phases of a few tiles a block. In a phase every warp computes its rows
 // forward again and walks back; the inputs a of the Linears and the gradients dz behind them go to
-// the block's own part of the workspace, which is sized to stay in the L2 cache. Then all warps
+// the block's own part of the workspace, mostly by way of the L2 cache. Then all warps
 // together turn these into gradients of weights, a^T dz, which are added to the block's slot.
 #pragma once
 

@@ -79,6 +79,9 @@ __device__ __forceinline__ void store_pairs(const uint32_t (&a)[kPairs], BFloat1
 template <class Plan>
 struct RowPass {
   static constexpr int kWidth = Plan::kWidth, kSums = kWidth / 2, kPairs = kWidth / 4;
+  // Width 128 with all Linears written out is 229 KB of instructions, more than a multiprocessor
+  // keeps at hand: every tile would fetch them again, and wait.
+  static constexpr int kUnrolled = kWidth == 128 ? 1 : kMlpLinears;
   const Place<Plan>& me;
   Stages<Plan>& stages;
   const Area& area;
@@ -102,7 +105,7 @@ struct RowPass {
   // a: rows of u -> d: z_4, with a_l and slopes kept. row: in the phase.
   __device__ __forceinline__ void forward(float (&d)[kSums], uint32_t (&a)[kPairs], int graph,
                                           int row) const {
-#pragma unroll
+#pragma unroll kUnrolled
     for (int l = 1; l <= kMlpLinears; ++l) {
       biased_linear<kWidth>(d, a, weights(graph, l - 1, min(l, kMlpLinears - 1)), me.lane);
       if (l == kMlpLinears) break;
@@ -125,7 +128,7 @@ struct RowPass {
   // a: dz_4 -> d: grad_u, with dz_4 .. dz_1 kept.
   __device__ __forceinline__ void back(float (&d)[kSums], uint32_t (&a)[kPairs], int graph,
                                        int row) const {
-#pragma unroll
+#pragma unroll kUnrolled
     for (int l = kMlpLinears; l >= 1; --l) {
       keep(a, area.dz(l), row);
 #pragma unroll
@@ -324,13 +327,15 @@ void with_backward_plan(int64_t width, int shared, const Use& use) {
   if (width == 64) return shared >= Large64::kSharedBytes ? use(Large64()) : use(Small64());
   return shared >= Large128::kSharedBytes ? use(Large128()) : use(Small128());
 }
-// Tiles of a phase: the workspace of all blocks should leave some of the L2 cache to u and others.
+// Tiles of a phase. The workspace of all blocks should leave some of the L2 cache to u and others;
+// but a phase also reads and writes all sums of the block (4 H H floats each way): from width 64 on
+// that costs more than a workspace beyond the cache.
 template <class Plan>
 int phase_tiles(int blocks) {
-  constexpr int kMostTiles = 4;
+  constexpr int kMostTiles = 4, kLeastTiles = Plan::kWidth == 32 ? 1 : kMostTiles;
   const int64_t cache = device_attribute(cudaDevAttrL2CacheSize);
   const int64_t tiles = cache * 6 / 10 / (blocks * Plan::kTileBytes);
-  return int(tiles < 1 ? 1 : tiles > kMostTiles ? kMostTiles : tiles);
+  return int(tiles < kLeastTiles ? kLeastTiles : tiles > kMostTiles ? kMostTiles : tiles);
 }
 template <class Plan>
 uint64_t slots_bytes(const FusedMlpShape& shape, int blocks) {

@@ -68,6 +68,15 @@ __device__ __forceinline__ void multiply(float* d, const uint32_t* a, uint32_t b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// d = a b + c, both rows of c alike.
+__device__ __forceinline__ void multiply_from(float* d, const uint32_t* a, uint32_t b0, uint32_t b1,
+                                              float c0, float c1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%11,%10,%11};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c0), "f"(c1));
+}
+
 // d += a W; row n of the tile holds the weights of output n.
 template <int kWidth>
 __device__ __forceinline__ void linear(float (&d)[kWidth / 2], const uint32_t (&a)[kWidth / 4],

@@ -81,7 +81,7 @@ void verify_recording(const Options& options) {
 void run(Options options) {
   if (is_recording_at(options.store)) return verify_recording(options);
   if (is_frame_store(options.store)) return verify_frames(options);
-  if (!fs::exists(fs::path(options.store) / kManifest))
+  if (options.screen.empty() && !fs::exists(fs::path(options.store) / kManifest))
     throw Error("{}: no finished store or recording is there; the command that makes it goes on",
                 options.store);
   if (options.screen.empty())

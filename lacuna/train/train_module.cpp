@@ -12,7 +12,12 @@
 #include <fmt/ranges.h>
 #include <torch/library.h>
 
+#include <map>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "lacuna/core/error.h"
 #include "lacuna/nn/model.h"

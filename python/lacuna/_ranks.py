@@ -85,6 +85,7 @@ def first_host(nodes: str) -> str:
     except OSError:
         pass  # not installed here: what follows reads the list
     name = re.match(r"([^\[,]*)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", nodes)
+    assert name is not None  # the pattern matches everything
     return "".join(part or "" for part in name.groups())
 
 

@@ -42,7 +42,8 @@ void FusedAdamw::make_table() {
                   parameter.numel());
     gradients_.push_back(gradient.mutable_data_ptr());
     for (int64_t first = 0; first < parameter.numel(); first += kAdamwPart)
-      parts.push_back({mutable_data<float>(parameter) + first, mutable_data<float>(gradient) + first,
+      parts.push_back({mutable_data<float>(parameter) + first,
+                       mutable_data<float>(gradient) + first,
                        mutable_data<float>(tensors_.averages[i]) + first,
                        mutable_data<float>(tensors_.averages_sq[i]) + first,
                        int32_t(std::min<int64_t>(kAdamwPart, parameter.numel() - first))});

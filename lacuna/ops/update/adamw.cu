@@ -91,7 +91,7 @@ void adamw_cuda(const AdamwCall& call, CudaStream stream) {
   if (call.parts == 0) return;
   const auto blocks = unsigned(call.parts);
   squares_kernel<<<blocks, kUpdateThreads, 0, cudaStream_t(stream)>>>(call.table, call.sums,
-                                                                       call.step);
+                                                                      call.step);
   check_launch("adamw: squares");
   update_kernel<<<blocks, kUpdateThreads, 0, cudaStream_t(stream)>>>(
       call.rule, call.table, call.parts, call.sums, call.lr, call.step, call.norm);

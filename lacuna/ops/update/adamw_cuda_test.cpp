@@ -57,7 +57,8 @@ struct Update {
       for (int64_t first = 0; first < size; first += kAdamwPart) {
         const int64_t at = begin + first;
         parts.push_back({arrays[0].data() + at, arrays[1].data() + at, arrays[2].data() + at,
-                         arrays[3].data() + at, int32_t(std::min<int64_t>(kAdamwPart, size - first))});
+                         arrays[3].data() + at,
+                         int32_t(std::min<int64_t>(kAdamwPart, size - first))});
       }
       begin += size;
     }
@@ -69,8 +70,8 @@ struct Update {
               cudaSuccess);
   }
   AdamwCall call() const {
-    return {rule,      int64_t(table.size()), on_device.data(), lr.data(), step.data(),
-            sums.data(), norm.data()};
+    return {rule,        int64_t(table.size()), on_device.data(), lr.data(),
+            step.data(), sums.data(),           norm.data()};
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/torch_calls.h"
+#include "lacuna/core/shard.h"
 
 namespace lacuna::cli {
 namespace {
@@ -41,7 +42,12 @@ void add_compare(CLI::App& app) {
       ->add_option("--set", call->settings,
                    "key=value over the config, for all runs; may be repeated")
       ->allow_extra_args(false);
-  compare->callback([call] { run(*call); });
+  compare->add_option("--shard", call->shard,
+                      "i/n: only the i-th part of the runs; the call without it sums up");
+  compare->callback([call] {
+    parse_shard(call->shard);
+    run(*call);
+  });
 }
 
 }  // namespace lacuna::cli

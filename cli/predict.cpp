@@ -1,8 +1,14 @@
 // `lacuna predict`: what a run's model says about samples.
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/terminal.h"
 #include "cli/torch_calls.h"
+#include "lacuna/core/error.h"
+#include "lacuna/core/shard.h"
+#include "lacuna/run/predict/merge_predictions.h"
 
 namespace lacuna::cli {
 namespace {
@@ -23,11 +29,37 @@ The run of a recording predicts every window that it has: --out is a folder, whi
 SESSION.SEGMENT.rates.npy each, f32 [T, units], expected counts a row, aligned to the rows of the
 recording, NaN where there is no window; rates.json names the units.
 
+Several processes share the work without talking: each gets --shard i/n and a .csv of its own, and
+--merge puts these together, in the order of the shards and with the same --top.
+
 Examples:
   lacuna predict run --samples wanted.csv --out predicted.csv
   lacuna predict run --all-pairs --out pairs.npz
   lacuna predict run --all-triples-with YAL001C,YBR001C --top 100 --lowest --out strongest.csv
+  lacuna predict run --all-pairs --shard 1/2 --out first.csv
+  lacuna predict --merge first.csv second.csv --out pairs.csv
   lacuna predict run --out rates)";
+
+void merge(const std::vector<fs::path>& parts, const PredictCall& call) {
+  const PredictRequest& request = call.request;
+  if (!call.run.empty() || request.all_pairs || !request.samples.empty() ||
+      !request.all_triples_with.empty() || call.shard != "1/1")
+    throw UsageError("--merge takes the files of the shards, --out and what goes with --top only");
+  const uint64_t written = merge_predictions({.parts = parts,
+                                              .out = request.out,
+                                              .top = request.top,
+                                              .lowest = request.lowest,
+                                              .by = request.by});
+  fmt::print("{}: {} samples of {} files\n", request.out.string(), with_commas(written),
+             parts.size());
+}
+
+void start(const std::vector<fs::path>& parts, const PredictCall& call) {
+  if (!parts.empty()) return merge(parts, call);
+  if (call.run.empty()) throw UsageError("no RUN; name the run whose model predicts");
+  parse_shard(call.shard);
+  run(call);
+}
 
 }  // namespace
 
@@ -37,7 +69,7 @@ void add_predict(CLI::App& app) {
   predict->footer(kMore);
   const auto call = std::make_shared<PredictCall>();
   PredictRequest& request = call->request;
-  predict->add_option("RUN", call->run, "Directory of the run")->required();
+  predict->add_option("RUN", call->run, "Directory of the run");
   predict->add_option("--samples", request.samples, "File with a sample a line");
   predict->add_flag("--all-pairs", request.all_pairs, "Every pair of genes");
   predict->add_option("--all-triples-with", request.all_triples_with, "One gene, or two")
@@ -54,7 +86,10 @@ void add_predict(CLI::App& app) {
   add_model_options(*predict, request);
   predict->add_option("--recording", call->recording, "Another place of the run's recording");
   predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
-  predict->callback([call] { run(*call); });
+  predict->add_option("--shard", call->shard, "i/n: only the i-th part of the samples");
+  const auto parts = std::make_shared<std::vector<fs::path>>();
+  predict->add_option("--merge", *parts, "Files of all shards, .csv, in their order");
+  predict->callback([call, parts] { start(*parts, *call); });
 }
 
 }  // namespace lacuna::cli

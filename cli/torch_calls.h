@@ -19,6 +19,7 @@ namespace lacuna::cli {
 
 struct CompareCall {
   fs::path config, out;
+  std::string shard = "1/1";
   uint64_t seeds = 5;
   std::vector<std::string> splits;      // none: the config's
   std::vector<std::string> variations;  // "train.lr=1e-3,3e-4"
@@ -43,6 +44,7 @@ struct ExportCall {
 
 struct PredictCall {
   fs::path run, recording;
+  std::string shard = "1/1";
   PredictRequest request;
 };
 

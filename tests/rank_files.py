@@ -1,11 +1,14 @@
 """Trainings by several ranks: the program inside Python processes that torchrun starts."""
 
 import os
+import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 from program import BUILD, ROOT, TORCH_PROGRAM
+from train_files import lines
 
 # Behind each other on two cores: one thread a rank, and no search for a network.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LACUNA_LIBRARY": str(BUILD), "OMP_NUM_THREADS": "1"}
@@ -30,3 +33,25 @@ def train_ranks(ranks, *words, **more):
     done = torchrun(ranks, *words, **more)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def ranks_of(process):
+    """{rank: process number} of the ranks that a torchrun has started."""
+    found = {}
+    for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        try:
+            variables = pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has just ended
+        known = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
+        if b"RANK" in known:
+            found[int(known[b"RANK"])] = int(child)
+    return found
+
+
+def wait_for_steps(process, run, count):
+    deadline = time.monotonic() + 200
+    while len(lines(run, "step")) < count:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -228,3 +228,13 @@ def test_another_grid_is_refused_with_the_difference(config, compared):
     assert "its train.epochs is '2', here '3'" in message
     fewer = [1 if before == "--seeds" else word for before, word in zip([None, *words], words)]
     assert "it has 2 seeds, this one 1" in fail(*fewer)
+
+
+def test_shards_share_the_grid(config, tmp_path):
+    words = ["compare", config, "--seeds", 3, "--out", tmp_path / "out", "--set", "evaluate.baselines=false"]
+    assert "1 of 3 runs are finished" in succeed(*words, "--shard", "1/2")
+    assert "3 of 3 runs are finished" in succeed(*words, "--shard", "2/2")
+    summary = (tmp_path / "out" / "summary.csv").read_text()
+    assert "3 of 3 runs are finished" in succeed(*words)
+    assert (tmp_path / "out" / "summary.csv").read_text() == summary
+    assert "'3/2' is no shard" in fail(*words, "--shard", "3/2", code=2)

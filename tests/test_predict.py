@@ -258,3 +258,29 @@ def test_a_signal_leaves_nothing(folder, run, genes):
     assert predicting.wait_for(lambda: list(folder.glob("stopped.npz.*.tmp")))
     assert predicting.end(signal.SIGTERM) == 1 and "stopped after" in predicting.errors
     assert not list(folder.glob("stopped*"))
+
+
+# ---- shards
+@pytest.mark.parametrize("top", [(), ("--top", 30), ("--top", 7, "--lowest")])
+def test_shards_are_put_together(run, tmp_path, top):
+    whole = tmp_path / "whole.csv"
+    succeed("predict", run, "--all-pairs", *top, "--out", whole)
+    parts = [tmp_path / f"part{i}.csv" for i in (1, 2, 3)]
+    for number, part in enumerate(parts, start=1):
+        succeed("predict", run, "--all-pairs", *top, "--shard", f"{number}/3", "--out", part)
+    if not top:
+        assert [len(part.read_text().splitlines()) - 1 for part in parts] == [260, 260, 260]  # of 780 pairs
+    succeed("predict", "--merge", *parts, *top, "--out", tmp_path / "merged.csv")
+    assert (tmp_path / "merged.csv").read_text() == whole.read_text()
+
+
+def test_wrong_shards(run, tmp_path):
+    assert "'0/2' is no shard" in fail("predict", run, "--all-pairs", "--shard", "0/2", "--out", tmp_path / "x.csv", code=2)
+    assert "no RUN" in fail("predict", "--all-pairs", "--out", tmp_path / "x.csv", code=2)
+    (tmp_path / "a.csv").write_text("gene_1,gene_2,one\nA,B,1\n")
+    (tmp_path / "b.csv").write_text("gene_1,gene_2,two\nA,B,1\n")
+    both = tmp_path / "a.csv", tmp_path / "b.csv"
+    assert f"{both[1]} has other columns than {both[0]}" in fail("predict", "--merge", *both, "--out", tmp_path / "x.csv")
+    (tmp_path / "c.csv").write_text("name\nA\n")
+    assert "is no file that `lacuna predict` wrote" in fail("predict", "--merge", tmp_path / "c.csv", "--out", tmp_path / "x.csv")
+    assert not (tmp_path / "x.csv").exists()

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from program import new_screen
-from rank_files import ENVIRONMENT, IS_MISSING, torchrun_words
+from rank_files import ENVIRONMENT, IS_MISSING, ranks_of, torchrun_words, wait_for_steps
 from train_files import lines, status
 
 pytestmark = pytest.mark.skipif(IS_MISSING, reason="a build without torch")
@@ -28,28 +28,6 @@ def config(tmp_path_factory):
 def start(config, run, *words, options=()):
     return subprocess.Popen(torchrun_words(2, "train", config, "--out", run, *words, options=options), env=ENVIRONMENT,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ranks_of(process):
-    """{rank: process number} of the ranks that a torchrun has started."""
-    found = {}
-    for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-        try:
-            variables = pathlib.Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has just ended
-        known = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
-        if b"RANK" in known:
-            found[int(known[b"RANK"])] = int(child)
-    return found
-
-
-def wait_for_steps(process, run, count):
-    deadline = time.monotonic() + 200
-    while len(lines(run, "step")) < count:
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_alive(number):
@@ -78,7 +56,6 @@ def test_a_killed_rank_ends_all(config, tmp_path, dies):
 
 def test_torchrun_restarts_where_a_rank_died(config, tmp_path):
     run = tmp_path / "run"
-    before = set(os.listdir("/dev/shm"))
     process = start(config, run, "--set", "train.epochs=24", "--resume", options=["--max-restarts", "3"])
     for dies, steps in ((1, 4), (0, 40)):
         wait_for_steps(process, run, steps)
@@ -92,4 +69,3 @@ def test_torchrun_restarts_where_a_rank_died(config, tmp_path):
     assert status(run) == "finished"
     steps = [line["step"] for line in lines(run, "step")]
     assert steps == list(range(1, len(steps) + 1))
-    assert set(os.listdir("/dev/shm")) <= before

@@ -71,7 +71,8 @@ Comparison run_grid(const CompareCall& call) {
   };
   Grid grid = make_grid(options);
   for (const std::string& words : left_out_words(grid)) lines.note(words);
-  return compare(std::move(grid), call.out, command_line(), train_run, heard);
+  return compare(std::move(grid), call.out, command_line(), train_run, heard,
+                 parse_shard(call.shard));
 }
 
 void show(const Comparison& comparison, const CompareCall& call) {

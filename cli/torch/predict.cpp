@@ -20,7 +20,7 @@ void predict_recording(const PredictCall& call, const Run& run) {
   const PredictRequest& request = call.request;
   if (!request.samples.empty() || request.all_pairs || !request.all_triples_with.empty() ||
       request.top > 0 || request.lowest || !request.by.empty() || !request.screen.empty() ||
-      request.batch > 0)
+      request.batch > 0 || call.shard != "1/1")
     throw UsageError(
         "{} is the run of a recording: all its windows are predicted; it takes --out FOLDER, "
         "--checkpoint, --device and --recording only",
@@ -39,7 +39,8 @@ void predict_recording(const PredictCall& call, const Run& run) {
 
 void run(const PredictCall& call) {
   const auto start = std::chrono::steady_clock::now();
-  const PredictRequest& request = call.request;
+  PredictRequest request = call.request;
+  request.shard = parse_shard(call.shard);
   stop_on_signals();
   const Run of = Run::open(call.run);
   if (read_config(of.config(), {}).kind() == DataKind::recording)

@@ -45,6 +45,24 @@ class Combinations : public Candidates {
   uint64_t done_ = 0;
 };
 
+class OfShard : public Candidates {
+ public:
+  OfShard(std::unique_ptr<Candidates> all, const Shard& shard)
+      : all_(std::move(all)), before_(shard.begin(all_->size())) {
+    size_ = shard.end(all_->size()) - before_;
+    widest_ = all_->widest();
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    for (; before_ > 0; --before_) all_->next(genes);
+    return done_ < size_ && ++done_ && all_->next(genes);
+  }
+
+ private:
+  std::unique_ptr<Candidates> all_;
+  uint64_t before_, done_ = 0;  // those that other shards have before these
+};
+
 // The lines of a file, without their ends.
 class Lines {
  public:
@@ -217,6 +235,11 @@ std::string first_line(const fs::path& path) {
 }
 
 }  // namespace
+
+std::unique_ptr<Candidates> shard_of(std::unique_ptr<Candidates> all, const Shard& shard) {
+  if (shard.is_all()) return all;
+  return std::make_unique<OfShard>(std::move(all), shard);
+}
 
 std::unique_ptr<Candidates> all_pairs(uint32_t gene_count) {
   return std::make_unique<Combinations>(std::span<const uint32_t>(), 2, gene_count);

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lacuna/core/shard.h"
 #include "lacuna/core/system/file.h"
 #include "lacuna/graph/names.h"
 
@@ -31,6 +32,9 @@ class Candidates {
   uint64_t size_ = 0;
   uint32_t widest_ = 0;
 };
+
+// Those of a shard; as wide as all of them.
+std::unique_ptr<Candidates> shard_of(std::unique_ptr<Candidates> all, const Shard& shard);
 
 // Ascending by the first gene, then by the second.
 std::unique_ptr<Candidates> all_pairs(uint32_t gene_count);

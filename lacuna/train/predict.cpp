@@ -53,7 +53,7 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   ScreenSession session = open_run(run, checkpoint, request.device, request.screen, note);
   const Names& genes = session.screen.graph().genes().names;
-  const auto candidates = make_candidates(request, genes);
+  const auto candidates = shard_of(make_candidates(request, genes), request.shard);
   PredictionTask task = {
       .out = request.out,
       .genes = genes,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lacuna/core/shard.h"
 #include "lacuna/core/system/progress.h"
 #include "lacuna/run/run.h"
 
@@ -22,6 +23,7 @@ struct PredictRequest {
   bool lowest = false;  // the most negative instead
   std::string by = {};  // the label that they are ranked by; empty: the only one
   fs::path out = {};    // .csv or .npz
+  Shard shard = {};     // of the samples
 
   std::string checkpoint = {};  // empty: best_pearson where there is one, else last
   std::string device = {};      // empty: the run's

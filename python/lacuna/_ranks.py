@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping
 
-_GRACE = 5.0  # seconds that a rank has for its checkpoint once another one has gone
+_GRACE = 8.0  # seconds that a rank has for its checkpoint once another one has gone
 _FOREVER = datetime.timedelta(days=365)
 
 

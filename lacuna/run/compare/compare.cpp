@@ -316,7 +316,7 @@ Spread spread_of(const std::vector<double>& values) {
 }
 
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
-                   const TrainRun& train, const RunHeard& heard) {
+                   const TrainRun& train, const RunHeard& heard, const Shard& shard) {
   read_screens(grid);
   Comparison comparison;
   check_splits(grid, out, knows_splits(out), comparison);
@@ -324,6 +324,7 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
   comparison.total = grid.runs.size();
   for (const auto& variation : grid.variations) comparison.keys.push_back(variation.key);
   for (size_t r = 0; r < grid.runs.size() && !comparison.stopped; ++r) {
+    if (!shard.has(r, grid.runs.size())) continue;
     const GridRun& run = grid.runs[r];
     const RunState state = state_of(out / run.name);
     if (heard) heard(run, r, grid.runs.size(), state);

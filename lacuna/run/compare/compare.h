@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "lacuna/core/shard.h"
 #include "lacuna/core/system/file.h"
 #include "lacuna/run/compare/grid.h"
 #include "lacuna/run/evaluation/bootstrap.h"
@@ -83,9 +84,10 @@ using RunHeard = std::function<void(const GridRun& run, size_t number, size_t to
 // Claims the directory, runs what is not finished and writes the summary. A run that throws is
 // noted in failures and the others go on: whoever calls says so. Throws Error when the
 // grid or the directory is refused, before anything is run: also where a run in it was trained on
-// another split of the same name.
+// another split of the same name. shard: only those of the grid's runs; the summary is over what is
+// finished, so the same call without a shard puts it together.
 Comparison compare(Grid grid, const fs::path& out, const std::string& command,
-                   const TrainRun& train, const RunHeard& heard = {});
+                   const TrainRun& train, const RunHeard& heard = {}, const Shard& shard = {});
 
 // A table for people of one part: test where it is there, else the last one. A head, then a row a
 // split, varied setting, label (where there are several) and predictor: its spread, the model minus

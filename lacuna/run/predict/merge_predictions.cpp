@@ -1,0 +1,93 @@
+#include "lacuna/run/predict/merge_predictions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/csv.h"
+#include "lacuna/screen/import/table.h"
+
+namespace lacuna {
+namespace {
+
+struct Row {
+  float value;  // that they are ranked by
+  std::string line;
+};
+
+// A NaN is worse than any number; of equal ones the first stays first.
+bool is_better(const Row& a, const Row& b, bool lowest) {
+  if (std::isnan(a.value) || std::isnan(b.value)) return !std::isnan(a.value);
+  return lowest ? a.value < b.value : a.value > b.value;
+}
+
+template <class Cells>
+std::string line_of(const Cells& cells) {
+  std::string line;
+  for (const auto& cell : cells) line += csv_cell(cell) + ",";
+  line.back() = '\n';
+  return line;
+}
+
+// The names behind gene_1, gene_2, ...
+std::vector<std::string> labels_of(const std::vector<std::string>& head) {
+  size_t genes = 0;
+  while (genes < head.size() && head[genes] == fmt::format("gene_{}", genes + 1)) ++genes;
+  return {head.begin() + int64_t(genes), head.end()};
+}
+
+size_t rank_column(const TableReader& table, const std::string& by) {
+  const std::vector<std::string> labels = labels_of(table.header());
+  if (by.empty() && labels.size() != 1)
+    throw UsageError("{} has labels {}; say with --by which one --top is about",
+                     table.path().string(), fmt::join(labels, ", "));
+  return table.column(by.empty() ? labels[0] : by);
+}
+
+void check_head(const TableReader& table, const std::vector<std::string>& head,
+                const fs::path& first) {
+  if (table.header() != head)
+    throw Error("{} has other columns than {}: they are not shards of one prediction",
+                table.path().string(), first.string());
+}
+
+}  // namespace
+
+uint64_t merge_predictions(const MergeRequest& request) {
+  const std::vector<std::string> head = TableReader({request.parts.at(0)}).header();
+  if (head.empty() || head[0] != "gene_1" || labels_of(head).empty())
+    throw Error("{} is no file that `lacuna predict` wrote", request.parts[0].string());
+  AtomicFile whole(request.out);
+  FileWriter file(whole.temporary());
+  file.write(line_of(head));
+  std::vector<Row> rows;  // with `top`
+  uint64_t written = 0;
+  for (const fs::path& part : request.parts) {
+    TableReader table({part});
+    check_head(table, head, request.parts[0]);
+    const size_t column = request.top > 0 ? rank_column(table, request.by) : 0;
+    for (; table.next(); ++written) {
+      throw_if_stopped();
+      const std::string line = line_of(table.cells());
+      if (request.top == 0)
+        file.write(line);
+      else
+        rows.push_back({std::strtof(std::string(table.cells()[column]).c_str(), nullptr), line});
+    }
+  }
+  std::ranges::stable_sort(
+      rows, [&](const Row& a, const Row& b) { return is_better(a, b, request.lowest); });
+  if (request.top > 0) written = std::min<uint64_t>(request.top, rows.size());
+  rows.resize(std::min<size_t>(rows.size(), written));
+  for (const Row& row : rows) file.write(row.line);
+  file.close();
+  whole.commit();
+  return written;
+}
+
+}  // namespace lacuna

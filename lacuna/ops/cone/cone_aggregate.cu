@@ -221,8 +221,8 @@ __global__ void sum_eps_kernel(const double* partial, Param* grad_eps) {
 
 namespace {
 
-// The workspace: two arrays [T, N, H] of the widest kind, the parts of grad_eps, and which nodes are
-// removed. Forward the first array holds the wild type's sums, back the totals.
+// The workspace: two arrays [T, N, H] of the widest kind, the parts of grad_eps, and which nodes
+// are removed. Forward the first array holds the wild type's sums, back the totals.
 template <class Real>
 struct AggregateParts {
   Wide<Real>*first, *second;

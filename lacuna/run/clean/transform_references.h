@@ -9,9 +9,9 @@
 
 namespace lacuna {
 
-// recording: the one that `config`, a file, means. Derived recordings and files of statistics, there
-// or not, as absolute paths. Where the config cannot be followed (it is of another version, its
-// recording is gone or has changed) all that lies there counts as read: better one too many.
+// recording: the one that `config`, a file, means. Derived recordings and files of statistics,
+// there or not, as absolute paths. Where the config cannot be followed (it is of another version,
+// its recording is gone or has changed) all that lies there counts as read: better one too many.
 std::set<fs::path> transform_references(const fs::path& config, const fs::path& recording);
 
 }  // namespace lacuna

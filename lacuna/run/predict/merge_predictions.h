@@ -12,7 +12,7 @@ namespace lacuna {
 struct MergeRequest {
   std::vector<fs::path> parts;  // in the order of the shards
   fs::path out;
-  uint64_t top = 0;     // only so many of the largest, as the shards were asked for; 0: all, in order
+  uint64_t top = 0;  // only so many of the largest, as the shards were asked for; 0: all, in order
   bool lowest = false;  // the most negative instead
   std::string by = {};  // the label that they are ranked by; empty: the only one
 };

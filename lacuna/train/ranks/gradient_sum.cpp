@@ -1,6 +1,7 @@
 #include "lacuna/train/ranks/gradient_sum.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 

@@ -16,8 +16,8 @@ struct EvaluateRecording {
   std::string checkpoint;  // whose weights the session has
   fs::path out;            // a run's directory, or another
 };
-// Writes recording_evaluation.json and fields/. Parts without windows are left out; where no part is
-// asked for, nothing is computed, and there are no fields.
+// Writes recording_evaluation.json and fields/. Parts without windows are left out; where no part
+// is asked for, nothing is computed, and there are no fields.
 RecordingEvaluation evaluate_recording(const RecordingSession& session,
                                        const EvaluateRecording& request, const Note& note,
                                        Progress& progress);

@@ -60,7 +60,7 @@ def assert_like(run, other):
 ])  # fmt: skip
 def test_ranks_take_the_steps_of_one_process(data, ranks, changes):
     folder = data[0]
-    name = "-".join(str(value) for value in changes.values())
+    name = "-".join(f"{key}-{value}" for key, value in changes.items())
     succeed(*command(data, name, **changes))
     said = train_ranks(ranks, *command(data, f"{name}-ranks", **changes))
     assert said.stdout.count("\nrun: ") == 1  # rank 0 alone speaks

@@ -2,6 +2,7 @@
 
 import _thread
 import json
+import signal
 import threading
 
 import numpy as np
@@ -99,6 +100,15 @@ class Stops(Additive):
         return super().forward(removed, ptr)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, which it does not in a job in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(screen, tmp_path, monkeypatch):
     whole = Stops(len(screen.genes), dropout=0.3)
     lacuna.train(whole, screen, CONFIG, out=tmp_path / "whole", show=False)

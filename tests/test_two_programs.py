@@ -104,7 +104,7 @@ def start(program, *words):
     ["compare", "a  b", "--out", "*", "--set", "", "--vary", "a=b c"],
     ["evaluate", "--device", "cpu", "--", "-x"],
     ["export", "a  b", "--embeddings", "--out", ""],
-    ["predict", "", "--all-pairs", "--out", "x y"],
+    ["predict", "*", "--all-pairs", "--out", "x y"],
     ["profile", "*", "--steps", "3"],
     ["train", "a  b", "--set", "x=;$HOME", "--set", "", "--out", "*", "--resume"],
     ["bench", "criteria", "a  b", "--python", "*"],

@@ -2,17 +2,16 @@
 //
 //   dense_gpu [rows] [graphs] [kernel]    191603 rows, 9 graphs; mlp, pairwise or attention alone
 //
-// Medians of 11 runs in milliseconds, after 3 to warm up, forward and backward, for every width
+// Medians of 21 runs in milliseconds, after 5 to warm up, forward and backward, for every width
 // that the device takes. `portable` are the kernels of compute capability 8.0 on a newer device;
 // KB is what a block may have of shared memory. Inputs are random.
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "gpu_timing.cuh"
 #include "lacuna/core/random.h"
 #include "lacuna/ops/dense/fused_attention.h"
 #include "lacuna/ops/dense/fused_mlp.h"
@@ -22,52 +21,19 @@ using namespace lacuna;
 
 namespace {
 
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-
-// Device memory; random numbers where it is asked for.
+// Random numbers on the device.
 template <class T>
-struct Buffer {
-  T* data = nullptr;
-  explicit Buffer(uint64_t count) {
-    check(cudaMalloc(&data, std::max<uint64_t>(count * sizeof(T), 256)), "cudaMalloc");
-  }
-  Buffer(uint64_t count, double spread) : Buffer(count) {
+struct Drawn : Buffer<T> {
+  Drawn(uint64_t count, double spread) : Buffer<T>(count) {
     static Random random(1);
     std::vector<T> values(std::min<uint64_t>(count, 1 << 20));  // repeated
     for (T& v : values) v = T(float(spread * random.normal()));
     for (uint64_t at = 0; at < count; at += values.size())
-      check(cudaMemcpy(data + at, values.data(),
-                       std::min<uint64_t>(values.size(), count - at) * sizeof(T),
-                       cudaMemcpyHostToDevice),
-            "cudaMemcpy");
+      CUDA(cudaMemcpy(this->data + at, values.data(),
+                      std::min<uint64_t>(values.size(), count - at) * sizeof(T),
+                      cudaMemcpyHostToDevice));
   }
-  Buffer(const Buffer&) = delete;
-  ~Buffer() { cudaFree(data); }
 };
-
-template <class Run>
-double median_ms(const Run& run) {
-  cudaEvent_t begin, end;
-  check(cudaEventCreate(&begin), "cudaEventCreate");
-  check(cudaEventCreate(&end), "cudaEventCreate");
-  for (int i = 0; i < 3; ++i) run();
-  std::vector<float> ms(11);
-  for (float& t : ms) {
-    cudaEventRecord(begin);
-    run();
-    cudaEventRecord(end);
-    check(cudaEventSynchronize(end), "a kernel");
-    cudaEventElapsedTime(&t, begin, end);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  std::nth_element(ms.begin(), ms.begin() + 5, ms.end());
-  return double(ms[5]);
-}
 
 void print(const std::string& name, double forward, double backward) {
   std::printf("%-32s %8.3f %8.3f\n", name.c_str(), forward, backward);
@@ -87,8 +53,10 @@ void time_mlp(int64_t graphs, int64_t rows, int64_t width, bool merged, bool por
   const uint64_t inputs = uint64_t(graphs * rows * width);
   const uint64_t outputs = merged ? inputs / uint64_t(graphs) : inputs;
   const uint64_t weights = uint64_t(graphs * width * width), biases = uint64_t(graphs * width);
-  const Buffer<BFloat16> u(inputs, 1), grad_y(outputs, 1), y(outputs), grad_u(inputs);
-  const Buffer<float> weight(weights, 0.2), vector(biases, 1), sums(weights);
+  const Drawn<BFloat16> u(inputs, 1), grad_y(outputs, 1);
+  const Buffer<BFloat16> y(outputs), grad_u(inputs);
+  const Drawn<float> weight(weights, 0.2), vector(biases, 1);
+  const Buffer<float> sums(weights);
   const Buffer<std::byte> packed(fused_mlp_packed_bytes(shape)),
       workspace(fused_mlp_backward_workspace(shape));
   FusedMlpParameters<const float> from = {};
@@ -112,9 +80,10 @@ void time_pairwise(int64_t graphs, int64_t rows, int64_t width) {
   const FusedPairwiseShape shape = {graphs, rows, width};
   const uint64_t outputs = uint64_t(rows * width), inputs = outputs * uint64_t(graphs);
   const uint64_t weights = uint64_t(shape.pairs() * width * 2 * kPairwiseHidden);
-  const Buffer<BFloat16> y(inputs, 1), grad_x(outputs, 1), x(outputs), sum(outputs), mean(outputs),
-      grad_y(inputs);
-  const Buffer<float> weight(weights, 0.2), sums(weights), log_sum{uint64_t(rows)};
+  const Drawn<BFloat16> y(inputs, 1), grad_x(outputs, 1);
+  const Buffer<BFloat16> x(outputs), sum(outputs), mean(outputs), grad_y(inputs);
+  const Drawn<float> weight(weights, 0.2);
+  const Buffer<float> sums(weights), log_sum{uint64_t(rows)};
   const Buffer<std::byte> packed(fused_pairwise_packed_bytes(shape)),
       workspace(fused_pairwise_backward_workspace(shape));
   const float* w = weight.data;
@@ -137,8 +106,10 @@ void time_attention(int64_t graphs, int64_t rows, int64_t width, int kilobytes) 
   if (!fused_attention_fits(graphs, width)) return;
   const FusedAttentionShape shape = {graphs, rows, width, nullptr, kilobytes * 1024};
   const uint64_t outputs = uint64_t(rows * width), inputs = outputs * uint64_t(graphs);
-  const Buffer<BFloat16> y(inputs, 1), grad_z(outputs, 1), z(outputs), grad_y(inputs);
-  const Buffer<float> weight(uint64_t(width * width), 0.15), sums(uint64_t(width * width));
+  const Drawn<BFloat16> y(inputs, 1), grad_z(outputs, 1);
+  const Buffer<BFloat16> z(outputs), grad_y(inputs);
+  const Drawn<float> weight(uint64_t(width * width), 0.15);
+  const Buffer<float> sums{uint64_t(width * width)};
   const Buffer<std::byte> packed(fused_attention_packed_bytes(shape)),
       workspace(fused_attention_backward_workspace(shape));
   const float* w = weight.data;

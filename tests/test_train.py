@@ -186,6 +186,14 @@ def test_batch_auto(folder):
     assert figures and not re.search(r"(?<![\d.])0[\d.]* [kMG]?B", figures[1]), done.stderr
 
 
+def test_batch_auto_leaves_no_trace(folder):
+    """The steps that were timed on the way change nothing: the run is that of the batch by its number."""
+    succeed(*words(folder, folder / "auto-timed", train__batch="auto", train__epochs=1))
+    batch = setting(folder / "auto-timed", "train", "batch")
+    succeed(*words(folder, folder / "auto-given", train__batch=batch, train__epochs=1))
+    assert_same_bits(folder / "auto-timed", folder / "auto-given")
+
+
 def test_shuffled_graph(folder, reference):
     run = train(folder, folder / "shuffled", graph="shuffled", train__epochs=1)
     kept, shuffled = (json.loads((path / "run.json").read_text())["screen"]["fingerprint"] for path in (reference, run))

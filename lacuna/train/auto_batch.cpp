@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/train/loop.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/screen_task.h"
 #include "lacuna/train/step.h"
@@ -18,6 +21,9 @@ namespace {
 
 constexpr int64_t kSmall = 1, kLarge = 4, kMost = 512;
 constexpr double kShare = 0.8;
+// The first batch that is timed. "As good as" leaves room for the noise of a few steps.
+constexpr int64_t kFirstTimed = 8;
+constexpr double kAsGood = 1.05;
 
 // Bytes at the peak of what body() allocates, beyond what was there before.
 template <class Body>
@@ -91,6 +97,21 @@ uint64_t bytes_of(const ScreenSession& session, int64_t batch) {
          peak_of(session.device(), [&] { trial_prediction(session, batch); });
 }
 
+// Milliseconds of a step of the trainer over training batches: on a GPU of a recorded one, behind
+// those that come before the recording. A learning rate of 0 leaves the weights as they are.
+double step_ms(const ScreenSession& session, int64_t batch) {
+  ScreenTask task(session);
+  task.session().group = &Group::alone();
+  task.config().train.batch = batch;
+  task.config().train.lr = 0;
+  task.config().train.accumulate = 1;
+  Loop loop(task);
+  const bool is_cpu = session.device().is_cpu();
+  loop.run(is_cpu ? 1 : 8);
+  const uint64_t steps = is_cpu ? 2 : 10;
+  return loop.time(steps) / double(steps);
+}
+
 }  // namespace
 
 FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64_t samples) {
@@ -115,6 +136,30 @@ FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64
                       batch, for_all, for_each, text(room))};
 }
 
+TimedBatch fastest_batch(int64_t most, const std::function<double(int64_t batch)>& step_ms) {
+  struct Timed {
+    int64_t batch;
+    double ms_a_sample;
+  };
+  std::vector<Timed> timed;
+  double best = std::numeric_limits<double>::infinity();
+  std::string words;
+  int no_better = 0;
+  for (int64_t batch = std::min(kFirstTimed, most); no_better < 2;) {
+    const double ms = step_ms(batch) / double(batch);
+    words += fmt::format("{}{}: {:.3g}{}", timed.empty() ? "" : ", ", batch, ms,
+                         timed.empty() ? " ms a sample" : "");
+    no_better = ms < best ? 0 : no_better + 1;
+    best = std::min(best, ms);
+    timed.push_back({batch, ms});
+    if (batch == most) break;
+    batch = std::min(2 * batch, most);
+  }
+  const auto taken = std::ranges::find_if(
+      timed, [&](const Timed& one) { return one.ms_a_sample <= kAsGood * best; });
+  return {taken->batch, fmt::format("{}; batch {} is taken", words, taken->batch)};
+}
+
 void find_batch(ScreenSession& session, const Note& note) {
   session.model->train();
   bytes_of(session, kSmall);  // libraries take their share once
@@ -125,9 +170,12 @@ void find_batch(ScreenSession& session, const Note& note) {
   const auto samples = std::max<int64_t>(1, int64_t(session.samples(Part::train).size()) / world);
   const FittingBatch found = fitting_batch(
       small, large, free_bytes(session.device()) / uint64_t(sharing), uint64_t(samples));
-  session.config.train.batch = session.group->first_says(found.batch * world);
+  note("train.batch: auto: at most " + found.words);
+  const TimedBatch taken =
+      fastest_batch(found.batch, [&](int64_t batch) { return step_ms(session, batch); });
+  note("train.batch: auto: steps of " + taken.words);
+  session.config.train.batch = session.group->first_says(taken.batch * world);
   session.config.resolved["train"]["batch"] = session.config.train.batch;
-  note(found.words);
 }
 
 }  // namespace lacuna

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
+#include <vector>
+
 #include "lacuna/core/testing.h"
 
 namespace lacuna {
@@ -34,6 +38,37 @@ TEST(AutoBatch, SmallFiguresAreFiguresToo) {
             "measured, 8.00 GB may be used");
   EXPECT_ERROR(fitting_batch(50e3, 110e3, 20e3, 160),
                "beside it need 50.0 kB, and 16.0 kB may be used (80% of what is free)");
+}
+
+// Times steps by a formula, and keeps the batches that it was asked for.
+struct Steps {
+  std::vector<int64_t> asked = {};
+  std::function<double(int64_t)> ms;
+  TimedBatch fastest(int64_t most) {
+    return fastest_batch(most, [this](int64_t batch) {
+      asked.push_back(batch);
+      return ms(batch);
+    });
+  }
+};
+
+TEST(AutoBatch, TakesTheSmallestThatIsAsFastASample) {
+  // 30 ms a step and 1 ms a sample: the larger the faster, within 5% of 512's from 256 on.
+  Steps steps{.ms = [](int64_t batch) { return 30.0 + double(batch); }};
+  EXPECT_EQ(steps.fastest(512).batch, 256);
+  EXPECT_EQ(steps.asked, (std::vector<int64_t>{8, 16, 32, 64, 128, 256, 512}));
+  EXPECT_EQ(steps.fastest(100).batch, 100);  // what fits need not be a power of two
+  EXPECT_EQ(steps.fastest(5).batch, 5);
+  EXPECT_EQ(steps.fastest(1).batch, 1);
+}
+
+TEST(AutoBatch, StopsWhereLargerBatchesTakeLonger) {
+  // From 32 samples on memory is slow: twice the time a sample.
+  Steps steps{.ms = [](int64_t batch) { return (batch < 32 ? 1.0 : 2.0) * double(batch); }};
+  const TimedBatch taken = steps.fastest(512);
+  EXPECT_EQ(taken.batch, 8);
+  EXPECT_EQ(steps.asked, (std::vector<int64_t>{8, 16, 32}));
+  EXPECT_EQ(taken.words, "8: 1 ms a sample, 16: 1, 32: 2; batch 8 is taken");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/memory.h"
@@ -117,8 +118,11 @@ FittingBatch fitting_batch(uint64_t small, uint64_t large, uint64_t free, uint64
 
 void find_batch(ScreenSession& session, const Note& note) {
   session.model->train();
+  std::vector<at::Tensor> buffers;  // running statistics, which these steps must not change
+  for (const at::Tensor& buffer : session.model->buffers()) buffers.push_back(buffer.clone());
   bytes_of(session, kSmall);  // libraries take their share once
   const uint64_t small = bytes_of(session, kSmall), large = bytes_of(session, kLarge);
+  for (size_t i = 0; i < buffers.size(); ++i) session.model->buffers()[i].copy_(buffers[i]);
   // Each rank finds what fits beside the others, and rank 0 decides for all.
   const int64_t world = session.group->world();
   const int64_t sharing = session.device().is_cpu() ? world : 1;  // the memory of one host

@@ -29,8 +29,9 @@ class Loader:
     loader stands, and after :meth:`load_state_dict` the next pass goes on exactly there. With ``world_size`` ranks each
     loader gives its share of every global batch, and the state is the same on all of them.
 
-    A batch that you keep never changes. One thread at a time may use a loader. It does not work in a forked process
-    (make it there, or start processes with spawn).
+    A batch that you keep never changes. Threads may each have a loader, also of the same screen; two that use one loader
+    at the same time get lacuna.Error. It does not work in a forked process, and says so (make it there, or start
+    processes with spawn).
     """
 
     _core: Any

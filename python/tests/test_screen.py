@@ -148,6 +148,31 @@ def test_written_from_networkx_direction_is_kept(tmp_path):
     assert named == {"regulates": {("a", "b"), ("c", "a")}, "physical": {("b", "c"), ("c", "b"), ("d", "d")}}
 
 
+def test_what_edges_and_nodes_have_beside_is_kept(tmp_path):
+    nx = pytest.importorskip("networkx")
+    undirected = nx.Graph()
+    undirected.add_edge("b", "c", weight=0.5, source="x")
+    undirected.add_edge("d", "d", weight=2)
+    undirected.add_node("alone")
+    table = pd.DataFrame({"from": ["c", "a", "a"], "to": ["a", "c", "c"], "score": [1, 2, 3]})  # a repeat
+    samples = {"removed": [["d"], ["alone", "a"]], "label": [1.0, 2.0]}
+    screen = lacuna.Screen.write(tmp_path / "s", {"physical": undirected, "listed": table}, samples)
+    assert screen.genes == ["a", "alone", "b", "c", "d"]
+    assert screen.edges()["gene", "listed", "gene"].tolist() == [[3, 0, 0], [0, 3, 3]]
+    assert screen.edge_values()["gene", "listed", "gene"]["score"].tolist() == [1, 2, 3]
+    assert screen.edges()["gene", "physical", "gene"].tolist() == [[2, 4, 3], [3, 4, 2]]
+    assert screen.edge_values()["gene", "physical", "gene"]["weight"].tolist() == [0.5, 2, 0.5]
+
+    hetero = pytest.importorskip("torch_geometric.data").HeteroData()
+    hetero["gene"].names, hetero["gene"].length = ["a", "b", "c"], torch.tensor([3, 1, 2])
+    hetero["gene", "p", "gene"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    hetero["gene", "p", "gene"].edge_attr = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    screen = lacuna.Screen.write(tmp_path / "h", hetero, {"removed": [[0]], "label": [1.0]})
+    assert screen.features()["length"].tolist() == [[3], [1], [2]]
+    values = screen.edge_values()["gene", "p", "gene"]
+    assert values["edge_attr0"].tolist() == [1, 3] and values["edge_attr1"].tolist() == [2, 4]
+
+
 def test_graph_is_that_of_the_operators(screen):
     removed, ptr = lacuna.removed_lists([[1, 5], []])
     x = torch.randn(len(screen.genes), 2, 3, dtype=torch.float64)
@@ -166,8 +191,19 @@ def test_errors_have_the_words_of_the_library(tmp_path, screen):
         lacuna.Screen.open(tmp_path / "nowhere")
     with pytest.raises(lacuna.Error, match="'fitnes'"):
         lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [], "fitness": []}, labels="fitnes", genes=["a"])
-    with pytest.raises(lacuna.Error, match="gene 'zz' is not in the graph"):
+    with pytest.raises(lacuna.Error, match="gene 'zz' is not among the 1 genes"):
         lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [["zz"]], "label": [1.0]}, genes=["a"])
+    empty = {"p": np.zeros((2, 0), int)}
+    for removed, words in (([[-1]], "gene index -1"), ([[1]], "0 to 0"), ([float("nan")], "empty list")):
+        with pytest.raises(lacuna.Error, match=words):
+            lacuna.Screen.write(tmp_path / "s", empty, {"removed": removed, "label": [1.0]}, genes=["a"])
+    with pytest.raises(lacuna.UsageError, match="part 'tset'; one of train"):
+        lacuna.Screen.write(tmp_path / "s", empty, {"removed": [[0]], "label": [1.0]}, genes=["a"], splits={"x": ["tset"]})
+    with pytest.raises(lacuna.UsageError, match="network 'p' has indices"):
+        lacuna.Screen.write(tmp_path / "s", empty, {"removed": [[0]], "label": [1.0]})
+    with pytest.raises(lacuna.Error, match="network 'p': gene 'c'"):
+        edges = pd.DataFrame({"a": ["a"], "b": ["c"]})
+        lacuna.Screen.write(tmp_path / "s", {"p": edges}, {"removed": [[0]], "label": [1.0]}, genes=["a", "b"])
     with pytest.raises(lacuna.UsageError):
         screen.make_split("bad", fractions=(0.9, 0.9, 0.9))
     assert issubclass(lacuna.UsageError, ValueError) and issubclass(lacuna.UsageError, lacuna.Error)

@@ -47,9 +47,11 @@ class Dataset(torch.utils.data.Dataset):
         self._table: list[Tensor] | None = None
 
     def __len__(self) -> int:
+        """Samples of the split's part, or of the screen."""
         return len(self.samples)
 
     def __getitem__(self, i: int) -> dict:
+        """Everything about the i-th of its samples; negative i count from the end."""
         place = operator.index(i)
         if not -len(self) <= place < len(self):
             raise IndexError(f"sample {place} of {len(self)}")

@@ -63,11 +63,13 @@ class Segment:
         self.fields = {field.name: field for field in fields}
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """The values of a field, [T, ...]; see :attr:`Field.values`."""
         if name not in self.fields:
             raise KeyError(f"segment {self.name!r} has no field {name!r}; it has {', '.join(self.fields)}")
         return self.fields[name].values
 
     def __len__(self) -> int:
+        """Rows, T."""
         return self.frames
 
     def __repr__(self) -> str:
@@ -93,6 +95,9 @@ class Session:
         }
 
     def __getitem__(self, segment: str) -> Segment:
+        """A segment by name."""
+        if segment not in self.segments:
+            raise KeyError(f"session {self.name!r} has no segment {segment!r}; it has {', '.join(self.segments)}")
         return self.segments[segment]
 
     def __repr__(self) -> str:
@@ -207,6 +212,7 @@ class Recording:
 
     # ---- looking
     def __len__(self) -> int:
+        """Sessions."""
         return len(self.sessions)
 
     def session(self, name: str) -> Session:
@@ -237,6 +243,7 @@ class Recording:
 
     @property
     def splits(self) -> list[str]:
+        """Names of its splits."""
         return list(self._core.splits)
 
     def split(self, name: str) -> RecordingSplit:

@@ -42,6 +42,17 @@ def test_every_public_name_is_explained(make_api, module):
             assert member.text, f"{name}.{member.name} has no docstring"
 
 
+def test_every_public_name_is_tested(make_api):
+    """As far as a test can tell: each name, and each method, stands in some test."""
+    tests = "".join(file.read_text() for file in sorted(Path(__file__).parent.glob("*.py")) if file.name != "test_api.py")
+    for module in (lacuna, lacuna.nn):
+        for name in module.__all__:
+            assert re.search(rf"\b{name}\b", tests), f"no test names {name}"
+            value = getattr(module, name)
+            for member in make_api.members_of(value) if inspect.isclass(value) else ():
+                assert member.name.startswith("__") or re.search(rf"\.{member.name}\b", tests), f"{name}.{member.name}"
+
+
 def test_links_of_the_page_lead_somewhere():
     text = PAGE.read_text()
     headings = re.findall(r"^#+ (.*)$", text, re.M)

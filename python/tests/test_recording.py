@@ -39,8 +39,22 @@ def test_what_was_written_is_read_without_copies(recording, sessions):
                 assert np.array_equal(segment[field], values, equal_nan=field == "behavior")
                 assert segment.fields[field].shape == values.shape
             assert not segment["stim"].flags.owndata and not segment["stim"].flags.writeable
+    assert isinstance(recording.sessions[0], lacuna.Session) and isinstance(recording.session("s1")["noise"], lacuna.Segment)
+    field = recording.session("s1")["noise"].fields["stim"]
+    assert isinstance(field, lacuna.Field) and np.array_equal(field.values, sessions["s1"]["segments"]["noise"]["stim"])
+    with pytest.raises(KeyError, match="no segment 'nois'"):
+        recording.session("s1")["nois"]
+    with pytest.raises(KeyError, match="no field 'stin'"):
+        recording.session("s1")["noise"]["stin"]
     assert recording.session("s1")["noise"].fields["dfs"].dtype == "bits"
     assert recording.session("s1")["noise"].fields["robs"].role == "counts"
+
+
+def test_a_recording_is_written_once(sessions, tmp_path):
+    assert lacuna.write_recording(tmp_path / "rec", sessions) is None
+    assert len(lacuna.Recording.open(tmp_path / "rec", check=True)) == 3
+    with pytest.raises(lacuna.Error, match="already there"):
+        lacuna.write_recording(tmp_path / "rec", sessions)
 
 
 def test_the_program_sees_the_same(recording):
@@ -100,6 +114,7 @@ def test_a_changed_byte_is_found_by_check(recording):
 
 def test_splits_hold_whole_trials(recording, sessions, tmp_path):
     split = recording.make_split("trials", fractions=(0.5, 0.25, 0.25), seed=3, repeats="apart")
+    assert isinstance(split, lacuna.RecordingSplit)
     assert recording.splits == ["trials"] and split.how["by"] == "trial"
     for (session, segment), parts in split.parts.items():
         trial = sessions[session]["segments"][segment]["trial"]

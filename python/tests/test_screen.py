@@ -148,6 +148,31 @@ def test_written_from_networkx_direction_is_kept(tmp_path):
     assert named == {"regulates": {("a", "b"), ("c", "a")}, "physical": {("b", "c"), ("c", "b"), ("d", "d")}}
 
 
+def test_imported_from_tables(tmp_path):
+    (tmp_path / "genes.tsv").write_text("gene\nA\nB\nC\n")
+    (tmp_path / "physical.tsv").write_text("source\ttarget\nA\tB\n")
+    (tmp_path / "screen.csv").write_text("a,b,fitness,plate\nA,B,0.5,one\nB,C,0.7,two\n")
+    screen = lacuna.import_screen(
+        tmp_path / "s", genes=tmp_path / "genes.tsv", network=[f"physical={tmp_path / 'physical.tsv'}"],
+        samples=f"{tmp_path / 'screen.csv'},removed=a+b,label=fitness,categories=plate",
+    )  # fmt: skip
+    assert [screen.removed_of(s) for s in range(2)] == [["A", "B"], ["B", "C"]]
+    assert isinstance(screen.columns["plate"], lacuna.Column) and screen.columns["plate"].categories == ["one", "two"]
+    assert "2 categories" in repr(screen.columns["plate"])
+    split = screen.make_split("random", fractions=(0.5, 0, 0.5))
+    assert isinstance(split, lacuna.Split) and "train 1" in repr(split) and len(split.validation) == 0
+    with pytest.raises(lacuna.UsageError, match="--netwrok"):
+        lacuna.import_screen(tmp_path / "t", genes=tmp_path / "genes.tsv", samples="x", netwrok="x")
+
+
+def test_a_screen_is_written_once(tmp_path):
+    arguments = {"p": np.array([[0], [1]])}, {"removed": [[0]], "label": [1.0]}
+    assert lacuna.write_screen(tmp_path / "s", *arguments, genes=["a", "b"]) is None
+    assert len(lacuna.Screen.open(tmp_path / "s")) == 1
+    with pytest.raises(lacuna.Error, match="already there"):
+        lacuna.write_screen(tmp_path / "s", *arguments, genes=["a", "b"])
+
+
 def test_what_edges_and_nodes_have_beside_is_kept(tmp_path):
     nx = pytest.importorskip("networkx")
     undirected = nx.Graph()

@@ -10,7 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 
 namespace lacuna::cli {
 

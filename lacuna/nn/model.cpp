@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 
 namespace lacuna {
 namespace {

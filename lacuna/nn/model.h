@@ -69,7 +69,7 @@ class Model : public torch::nn::Module {
 // them), which lives as long as the program. A line in the file of the model, outside of every
 // function:
 //   const bool known = add_model<Dango>("dango", kDefaults);
-// False where that cannot be, which a plugin (run/plugin.h) is told when it is loaded.
+// False where that cannot be, which a plugin (run/plugin/plugin.h) is told when it is loaded.
 using ModelMaker = std::shared_ptr<Model> (*)(YAML::Node settings, const GeneGraph& graph,
                                               int64_t label_count);
 // What a file with a model was compiled with; a plugin that was compiled with other headers would

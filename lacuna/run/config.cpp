@@ -13,7 +13,7 @@
 #include "lacuna/core/text/yaml_text.h"
 #include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/run/model_settings.h"
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/samples.h"
 
 namespace lacuna {

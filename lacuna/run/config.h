@@ -54,7 +54,7 @@ struct Config {
   std::string graph;                // kept, shuffled
   Rung rung;                        // where masks are made (ladder/screen_rungs.h)
   fs::path store;                   // of a disk rung
-  fs::path plugin;                  // a library that brings the model along (plugin.h)
+  fs::path plugin;                  // a library that brings the model along (plugin/plugin.h)
   YAML::Node model;
   TrainOptions train;
   EvaluateOptions evaluate;

@@ -6,7 +6,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/settings.h"
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 
 namespace lacuna {
 namespace {

@@ -10,7 +10,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/run/evaluation/validation.h"
 #include "lacuna/run/kept_split.h"
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/evaluate_run.h"

@@ -10,7 +10,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/plan_cache.h"
 #include "lacuna/screen/screen_batch.h"
 #include "lacuna/train/checkpoint.h"

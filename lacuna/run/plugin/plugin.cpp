@@ -1,4 +1,4 @@
-#include "lacuna/run/plugin.h"
+#include "lacuna/run/plugin/plugin.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -34,8 +34,8 @@ std::string problem_of(const fs::path& path) {
   if (!refusal.empty())
     return fmt::format("the plugin {} cannot be used: {}", path.string(), refusal);
   if (model_names().size() == before)
-    return fmt::format(
-        "the plugin {} adds no model: it has no add_model() (docs/add-a-model.md)", path.string());
+    return fmt::format("the plugin {} adds no model: it has no add_model() (docs/add-a-model.md)",
+                       path.string());
   return "";
 }
 
@@ -65,7 +65,8 @@ std::string plugin_note(const Json& run_info, const fs::path& library) {
   if (library.empty() || kept == run_info.end()) return "";
   if (kept->value("xxh3", "") == hex(hash_file(library))) return "";
   return fmt::format(
-      "the plugin {} has changed since the run was trained with it: the weights are the run's, what "
+      "the plugin {} has changed since the run was trained with it: the weights are the run's, "
+      "what "
       "is computed with them is the plugin's",
       library.string());
 }

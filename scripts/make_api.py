@@ -68,7 +68,7 @@ def signature_of(value: object) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword:
             words.append("*")
         is_keyword |= parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD else ""
         word = stars + parameter.name
         if parameter.annotation is not parameter.empty:
             word += f": {type_text(parameter.annotation)}"
@@ -147,7 +147,8 @@ def compiles(lines: list[str]) -> bool:
 def markdown(text: str, owner: str = "") -> str:
     """Paragraphs, lists and sections of the docstring; what is indented without a section is an example, and is run."""
     out: list[str] = []
-    section, code = "", []
+    code: list[str] = []
+    section = ""
 
     def end_code() -> None:
         while code and not code[-1]:

@@ -1,6 +1,8 @@
 """Recordings from Python: what was written is what is read, and what the program says of it."""
 
+import importlib.util
 import json
+import linecache
 
 import numpy as np
 import pytest
@@ -147,10 +149,44 @@ def test_transforms_of_config_and_function(recording, sessions, tmp_path):
             assert np.array_equal(segment["gaze"], behavior[:, :2], equal_nan=True)
             assert np.array_equal(segment["mine"], behavior * 2, equal_nan=True)
             assert segment.fields["stim"].in_place
-    with pytest.raises(lacuna.UsageError, match="function of a file"):
+    with pytest.raises(lacuna.UsageError, match="plain function with a name"):
         recording.transform(tmp_path / "none", {"mine": {"from": "stim", "ops": [{"python": lambda x, **_: x}]}})
+    spec = importlib.util.spec_from_file_location("mine", tmp_path / "mine.py")
+    mine = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mine)
+    ops = [{"python": mine.doubled}]  # the function itself is named as in its file
+    made = recording.transform(tmp_path / "own", {"mine": {"from": "behavior", "ops": ops, "role": "behaviour"}})
+    behavior = sessions["s0"]["segments"]["noise"]["behavior"]
+    assert np.array_equal(made.session("s0")["noise"]["mine"], behavior * 2, equal_nan=True)
+    assert not (tmp_path / "own.functions").exists()
     slow = recording.transform(tmp_path / "slow", step=2)
     assert slow.sessions[0].rate == 60
+
+
+def in_a_notebook(source):
+    """The names that a cell of a notebook leaves: its source is known to linecache, and in no file."""
+    cell = "<cell of a test>"
+    names = {"np": np, "shift": 3, "__name__": "__main__"}
+    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
+    exec(compile(source, cell, "exec"), names)
+    return names
+
+
+def test_a_function_of_a_notebook(recording, sessions, tmp_path):
+    names = in_a_notebook("def mine(stim, rate):\n    return np.float32(stim.mean((1, 2)) + rate)[:, None]\n\n"
+                          "def shifted(stim):\n    return stim + shift\n")
+    config = {"light": {"from": "stim", "ops": [{"python": names["mine"]}], "role": "behaviour"}}
+    for _ in range(2):  # the second time everything is there already
+        made = recording.transform(tmp_path / "made", config)
+    for session in made.sessions:
+        for name, segment in session.segments.items():
+            stim = sessions[session.name]["segments"][name]["stim"]
+            assert np.allclose(segment["light"][:, 0], stim.mean((1, 2)) + session.rate, rtol=1e-6)
+    assert (tmp_path / "made.functions" / "mine.py").read_text().startswith("import numpy as np\n")
+    call("verify", made.path)
+    with pytest.raises(lacuna.UsageError, match=r"shifted\(\) uses shift of the notebook"):
+        recording.transform(tmp_path / "none", {"x": {"from": "stim", "ops": [{"python": names["shifted"]}]}})
+    assert not (tmp_path / "none").exists()
 
 
 def test_generate_and_import(tmp_path):

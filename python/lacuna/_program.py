@@ -22,18 +22,19 @@ def call(*words: object, show: bool = True, live: bool = False) -> str:
     """
     command = [str(program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
     known = {**environment(), "LACUNA_PROGRESS": "lines"}
-    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known)
     printed: list[str] = []
-    reader = threading.Thread(target=_read, args=(done.stdout, printed, show and live), daemon=True)
-    reader.start()  # both pipes are read at once: one that is full would hold the program up
-    try:
-        error, said = _follow(done.stderr, show)
-        code = done.wait()
-    except BaseException:
-        done.terminate()
-        done.wait()
-        raise
-    reader.join()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known) as done:
+        reader = threading.Thread(target=_read, args=(done.stdout, printed, show and live), daemon=True)
+        reader.start()  # both pipes are read at once: one that is full would hold the program up
+        try:
+            error, said = _follow(done.stderr, show)
+            code = done.wait()
+        except BaseException:
+            done.terminate()
+            done.wait()
+            raise
+        finally:
+            reader.join()
     if code == 0:
         return "".join(printed)
     kind = _core.UsageError if code == 2 else _core.Error

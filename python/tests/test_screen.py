@@ -38,6 +38,17 @@ def test_arrays_are_the_files(screen):
     assert np.array_equal(screen.labels[:, 0], np.load(screen.path / "samples" / "label.npy").ravel())
 
 
+def test_other_libraries_see_the_same_bytes(screen):
+    """By DLPack and by the buffer protocol, without copies."""
+    for array in (screen.labels, screen.removed, screen.ptr, screen.edges()["gene", "physical", "gene"]):
+        assert torch.from_dlpack(array).data_ptr() == array.ctypes.data
+        assert np.shares_memory(np.from_dlpack(array), array)
+        seen = memoryview(array)
+        assert seen.readonly and seen.nbytes == array.nbytes
+    batch = next(iter(lacuna.Loader(screen, batch=4)))
+    assert np.from_dlpack(batch["label"]).ctypes.data == batch["label"].data_ptr()
+
+
 def test_what_it_says_is_what_the_program_says(screen):
     said = subprocess.run([PROGRAM, "info", screen.path, "--json"], check=True, capture_output=True, text=True)
     info = json.loads(said.stdout)

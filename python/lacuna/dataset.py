@@ -38,7 +38,7 @@ class Dataset(torch.utils.data.Dataset):
     ):
         self.screen = screen if isinstance(screen, Screen) else Screen.open(screen)
         if part is not None and split is None:
-            raise ValueError(f"part {part!r} of which split? Give split, too")
+            raise _core.UsageError(f"part {part!r} of which split? Give split, too")
         if split is None:
             self.samples = np.arange(len(self.screen))
         else:

@@ -305,5 +305,5 @@ class Column:
 def _part_name(part: str) -> str:
     name = {"val": "validation", "valid": "validation"}.get(part, part)
     if name not in PARTS:
-        raise ValueError(f"part {part!r}: one of {', '.join(PARTS)}")
+        raise _core.UsageError(f"part {part!r}: one of {', '.join(PARTS)}")
     return name

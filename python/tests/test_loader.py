@@ -135,9 +135,9 @@ def test_what_cannot_work_is_named(screen):
         lacuna.Loader(screen, split="none")
     with pytest.raises(lacuna.Error, match="colour"):
         lacuna.Loader(screen, columns=["colour"])
-    with pytest.raises(ValueError, match="rank and world_size"):
+    with pytest.raises(lacuna.UsageError, match="rank and world_size"):
         lacuna.Loader(screen, rank=1)
-    with pytest.raises(ValueError, match="part 'tset'"):
+    with pytest.raises(lacuna.UsageError, match="part 'tset'"):
         lacuna.Loader(screen, split="half", part="tset")
 
 

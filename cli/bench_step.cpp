@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/bench.h"
+#include "cli/commands.h"
 #include "cli/torch_calls.h"
 
 namespace lacuna::cli {
@@ -36,6 +37,7 @@ void add_bench_step(CLI::App& bench) {
   step->add_option("--set", call->settings, "key=value over the config")->allow_extra_args(false);
   step->add_option("--weights", call->weights, "File for the weights at the start");
   step->add_option("--json", call->json, "File for all of it");
+  add_plugin_option(*step);
   step->callback([call] { run(*call); });
 }
 

@@ -10,6 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lacuna/run/plugin/plugin.h"
+
 namespace lacuna::cli {
 
 void add_bench(CLI::App& app);
@@ -35,6 +37,13 @@ void add_predict(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_train(CLI::App& app);
 
+// The library that brings the model along, of whatever config the call reads.
+inline void add_plugin_option(CLI::App& command) {
+  command.add_option_function<std::string>(
+      "--plugin", [](const std::string& library) { name_plugin(library); },
+      "A library with a model of your own, libmine.so [the config's or the run's]");
+}
+
 // Which model of a run, on which device and screen; `request` has fields of these names.
 template <class Request>
 void add_model_options(CLI::App& command, Request& request) {
@@ -43,6 +52,7 @@ void add_model_options(CLI::App& command, Request& request) {
   command.add_option("--device", request.device, "auto, cpu or cuda [the run's]")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   command.add_option("--screen", request.screen, "Another screen with the same genes and graph");
+  add_plugin_option(command);
 }
 
 }  // namespace lacuna::cli

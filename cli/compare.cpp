@@ -44,6 +44,7 @@ void add_compare(CLI::App& app) {
       ->allow_extra_args(false);
   compare->add_option("--shard", call->shard,
                       "i/n: only the i-th part of the runs; the call without it sums up");
+  add_plugin_option(*compare);
   compare->callback([call] {
     parse_shard(call->shard);
     run(*call);

@@ -32,6 +32,7 @@ void add_profile(CLI::App& app) {
       ->allow_extra_args(false);
   profile->add_option("--out", call->out, "Directory for profile.json and trace.json");
   profile->add_flag("--json", call->json, "Print profile.json instead of the table");
+  add_plugin_option(*profile);
   profile->callback([call] { run(*call); });
 }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
+#include "lacuna/core/text/json.h"
 #include "lacuna/core/text/printable.h"
 
 namespace lacuna::cli {
@@ -23,7 +25,19 @@ char** stored_command_words = nullptr;
 
 }  // namespace
 
-TerminalProgress::TerminalProgress() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+bool is_progress_in_lines() {
+  const char* const asked = std::getenv("LACUNA_PROGRESS");
+  return asked && std::string_view(asked) == "lines";
+}
+
+void print_progress(std::string_view task, uint64_t done, uint64_t total, std::string_view unit) {
+  const Json line = {{"task", printable(task)}, {"done", done}, {"total", total}, {"unit", unit}};
+  fmt::print(stderr, "progress: {}\n", line.dump());
+  std::fflush(stderr);
+}
+
+TerminalProgress::TerminalProgress()
+    : is_terminal_(::isatty(STDERR_FILENO) == 1), in_lines_(is_progress_in_lines()) {}
 
 void TerminalProgress::begin(std::string_view task, uint64_t total, std::string_view unit) {
   task_ = task;
@@ -34,6 +48,11 @@ void TerminalProgress::begin(std::string_view task, uint64_t total, std::string_
 
 void TerminalProgress::advance(uint64_t done) {
   const auto now = Clock::now();
+  if (in_lines_) {
+    if (now - last_ < kRefresh) return;
+    last_ = now;
+    return print_progress(task_, done, total_, unit_);
+  }
   if (is_terminal_ ? now - start_ < kQuietTime || now - last_ < kRefresh : now - last_ < kLineEvery)
     return;
   last_ = now;

@@ -15,8 +15,15 @@ namespace lacuna::cli {
 // Between two lines of progress that go into a file, where they stay: few are enough.
 constexpr auto kLineEvery = std::chrono::minutes(1);
 
+// Whether the caller draws the progress itself, as Python does (python/lacuna/_program.py): it sets
+// LACUNA_PROGRESS=lines, and gets print_progress() on stderr.
+bool is_progress_in_lines();
+// A line `progress: {"task": "..", "done": 1, "total": 2, "unit": ".."}`; total 0: not known.
+void print_progress(std::string_view task, uint64_t done, uint64_t total, std::string_view unit);
+
 // Shows work that takes over two seconds as one line on stderr, rewritten in place, with rate and
-// time left. Where stderr is not a terminal, a new line every minute.
+// time left. Where stderr is not a terminal, a new line every minute; for a caller that draws
+// progress itself, five a second.
 class TerminalProgress : public Progress {
  public:
   TerminalProgress();
@@ -29,7 +36,7 @@ class TerminalProgress : public Progress {
   void show(uint64_t done, Clock::time_point now);
   void clear();
 
-  bool is_terminal_;
+  bool is_terminal_, in_lines_;
   bool shown_ = false;
   std::string task_, unit_;
   uint64_t total_ = 0;

@@ -47,6 +47,7 @@ void add_train(CLI::App& app) {
   train->add_flag("--resume", call->resume,
                   "Go on with the run in --out where it stopped; start it where there is none");
   train->add_flag("--tensorboard", call->tensorboard, "Also write event files for TensorBoard");
+  add_plugin_option(*train);
   train->callback([call] {
     check(*call);
     run(*call);

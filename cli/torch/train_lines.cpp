@@ -48,6 +48,9 @@ void TrainLines::note(const std::string& words) {
 void TrainLines::begin(const std::string& what) { print(what); }
 
 void TrainLines::step(const TrainProgress& p) {
+  if (is_progress_in_lines())
+    return print_progress(fmt::format("epoch {}/{}", p.epoch + 1, p.epochs), p.sample, p.samples,
+                          "samples");
   const double share =
       double(p.epoch) + double(p.sample) / double(std::max<uint64_t>(p.samples, 1));
   const std::string line =

@@ -199,7 +199,8 @@ StepProfile profile_step(const Config& config, uint64_t steps,
   result.config = to_yaml(task->config());
   const Json description = task->description();
   for (const auto& [kind, data] : description.items())
-    result.data[kind] = {{"path", data.at("path")}, {"fingerprint", data.at("fingerprint")}};
+    if (data.contains("fingerprint"))  // a plugin is no data
+      result.data[kind] = {{"path", data.at("path")}, {"fingerprint", data.at("fingerprint")}};
   result.steps = steps;
   result.batch = uint64_t(task->config().train.batch);
 

@@ -1,6 +1,9 @@
 #include "lacuna/nn/model.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "lacuna/run/plugin/plugin.h"
 
 namespace lacuna {
 namespace {
@@ -13,8 +16,16 @@ std::map<std::string, ModelMaker>& makers() {
 
 }  // namespace
 
-bool add_model(const std::string& name, const char* defaults, ModelMaker maker) {
-  add_model_settings(name, defaults);
+bool add_model(const std::string& name, const char* defaults, ModelMaker maker,
+               const ModelHeaders& headers) {
+  if (headers != kModelHeaders) {
+    refuse_model(fmt::format(
+        "its model '{}' was built for torch {}.{} and another Lacuna, this is torch {}.{}; build "
+        "it again (docs/add-a-model.md)",
+        name, headers.torch_major, headers.torch_minor, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR));
+    return false;
+  }
+  if (!add_model_settings(name, defaults)) return false;
   makers()[name] = maker;
   return true;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <torch/nn/module.h>
+#include <torch/version.h>
 #include <yaml-cpp/yaml.h>
 
 #include <map>
@@ -68,9 +69,20 @@ class Model : public torch::nn::Module {
 // them), which lives as long as the program. A line in the file of the model, outside of every
 // function:
 //   const bool known = add_model<Dango>("dango", kDefaults);
+// False where that cannot be, which a plugin (run/plugin/plugin.h) is told when it is loaded.
 using ModelMaker = std::shared_ptr<Model> (*)(YAML::Node settings, const GeneGraph& graph,
                                               int64_t label_count);
-bool add_model(const std::string& name, const char* defaults, ModelMaker maker);
+// What a file with a model was compiled with; a plugin that was compiled with other headers would
+// crash, and is refused.
+struct ModelHeaders {
+  int torch_major, torch_minor;
+  size_t model_bytes, graph_bytes, input_bytes;
+  bool operator==(const ModelHeaders&) const = default;
+};
+constexpr ModelHeaders kModelHeaders = {TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, sizeof(Model),
+                                        sizeof(GeneGraph), sizeof(ModelInput)};
+bool add_model(const std::string& name, const char* defaults, ModelMaker maker,
+               const ModelHeaders& headers = kModelHeaders);
 template <class Kind>
 bool add_model(const std::string& name, const char* defaults) {
   return add_model(

@@ -13,6 +13,7 @@
 #include "lacuna/core/text/yaml_text.h"
 #include "lacuna/ladder/screen_rungs.h"
 #include "lacuna/run/model_settings.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/samples.h"
 
 namespace lacuna {
@@ -25,6 +26,7 @@ labels: []            # which of its labels; none named: all
 graph: kept           # or shuffled: the same degrees, other partners (a control)
 rung: kernel          # where masks are made; `lacuna plan` compares them
 store: ""             # of a disk rung: what `lacuna prepare` wrote
+plugin: ""            # a library with a model of your own
 model:
   name: hetero_gin
 train:
@@ -114,11 +116,25 @@ void read_screen_options(const Settings& top, Config& config) {
         "(or `recording: DIRECTORY`)");
   config.labels = top.list("labels");
   config.graph = top.choice("graph", {"kept", "shuffled"});
+  config.plugin = top.text("plugin");
   config.rung = rung_from_name(top.text("rung"), kScreenRungs);
 }
 
-Config resolve(const YAML::Node& tree) {
+// Checks the model's keys here, where it is still known which file or setting they come from. A
+// program without torch has no models, and no need of their keys: `lacuna prepare CONFIG`.
+void check_model(const Config& config, const YAML::Node& model) {
+  if (model_names(config.kind()).empty()) return;
+  if (!config.plugin.empty()) load_plugin(config.plugin);
+  complete_model(YAML::Clone(model), config.kind());
+}
+
+Config resolve(YAML::Node tree) {
   const DataKind kind = kind_of(tree);
+  if (!named_plugin().empty()) {
+    if (kind == DataKind::recording)
+      throw UsageError("--plugin brings models of screens, and the config names a recording");
+    tree["plugin"] = named_plugin().string();
+  }
   const Settings top(tree, ""), evaluate(tree["evaluate"], "evaluate");
   Config config;
   if (kind == DataKind::screen) {
@@ -141,9 +157,7 @@ Config resolve(const YAML::Node& tree) {
     if (!parts.insert(part_from_name(part)).second)
       throw Error("evaluate.parts names '{}' twice; name each part once",
                   name(part_from_name(part)));
-  // Checks the model's keys here, where it is still known which file or setting they come from. A
-  // program without torch has no models, and no need of their keys: `lacuna prepare CONFIG`.
-  if (!model_names(kind).empty()) complete_model(YAML::Clone(tree["model"]), kind);
+  check_model(config, tree["model"]);
   config.resolved = tree;
   return config;
 }
@@ -224,7 +238,7 @@ bool is_model(const std::string& name, DataKind kind) {
 // The settings that are places, and where a config has them.
 std::map<std::string, fs::path*> places_of(Config& config) {
   if (config.kind() == DataKind::screen)
-    return {{"screen", &config.screen}, {"store", &config.store}};
+    return {{"screen", &config.screen}, {"store", &config.store}, {"plugin", &config.plugin}};
   return {{"recording", &config.recording.path},
           {"derived", &config.recording.derived},
           {"store", &config.store}};
@@ -274,7 +288,8 @@ void make_paths_absolute(Config& config) {
 }
 
 bool is_place(const std::string& key) {
-  return key == "screen" || key == "recording" || key == "derived" || key == "store";
+  return key == "screen" || key == "recording" || key == "derived" || key == "store" ||
+         key == "plugin";
 }
 
 void take_places(Config& config, const Config& from) {

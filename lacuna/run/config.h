@@ -54,6 +54,7 @@ struct Config {
   std::string graph;                // kept, shuffled
   Rung rung;                        // where masks are made (ladder/screen_rungs.h)
   fs::path store;                   // of a disk rung
+  fs::path plugin;                  // a library that brings the model along (plugin/plugin.h)
   YAML::Node model;
   TrainOptions train;
   EvaluateOptions evaluate;
@@ -76,7 +77,7 @@ Config vary_config(const Config& config, const std::vector<std::string>& setting
 void make_paths_absolute(Config& config);
 // The settings that say where the data lies, and not what it is: a run goes on where they have
 // changed.
-bool is_place(const std::string& key);  // "screen", "recording", "derived", "store"
+bool is_place(const std::string& key);  // "screen", "recording", "derived", "store", "plugin"
 void take_places(Config& config, const Config& from);
 std::string to_yaml(const Config& config);
 // All settings of a YAML text by their full names, "train.lr" -> "1e-3"; a list reads "[a, b]".

@@ -6,6 +6,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/settings.h"
+#include "lacuna/run/plugin/plugin.h"
 
 namespace lacuna {
 namespace {
@@ -18,9 +19,11 @@ std::map<std::string, const char*>& all_defaults(DataKind kind) {
 
 }  // namespace
 
-void add_model_settings(const std::string& name, const char* defaults, DataKind kind) {
+bool add_model_settings(const std::string& name, const char* defaults, DataKind kind) {
   const bool is_new = all_defaults(kind).emplace(name, defaults).second;
-  LACUNA_ASSERT(is_new);
+  if (!is_new)
+    refuse_model(fmt::format("there is a model '{}' already; give yours another name", name));
+  return is_new;
 }
 
 std::vector<std::string> model_names(DataKind kind) {
@@ -32,7 +35,8 @@ std::vector<std::string> model_names(DataKind kind) {
 const char* model_defaults(const std::string& name, DataKind kind) {
   const auto found = all_defaults(kind).find(name);
   if (found == all_defaults(kind).end())
-    throw Error("there is no model '{}'; there are: {}", name, fmt::join(model_names(kind), ", "));
+    throw Error("there is no model '{}'; there are: {}{}", name, fmt::join(model_names(kind), ", "),
+                kind == DataKind::screen ? " (one of your own: --plugin)" : "");
   return found->second;
 }
 

@@ -14,7 +14,8 @@ namespace lacuna {
 enum class DataKind { screen, recording };  // what a model is trained on
 
 // `defaults` is the YAML text of all settings, `name` among them; it lives as long as the program.
-void add_model_settings(const std::string& name, const char* defaults,
+// False where there is a model of that name already (refuse_model() of plugin/), which stays.
+bool add_model_settings(const std::string& name, const char* defaults,
                         DataKind kind = DataKind::screen);
 std::vector<std::string> model_names(DataKind kind = DataKind::screen);
 // Throws Error naming an unknown model, with those that there are.

@@ -242,7 +242,7 @@ at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps
     return u;
   };
   const auto backward = [cone, masks](const Tensor& in, const Tensor& factors, const Tensor& grad) {
-    const int64_t width = in.size(-1);
+    [[maybe_unused]] const int64_t width = in.size(-1);  // of the CUDA half
     const Tensor grad_in = at::empty_like(in), grad_factors = at::empty_like(factors);
     run_cone(
         in, aggregate_workspace(cone, in),

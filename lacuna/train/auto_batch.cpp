@@ -162,6 +162,8 @@ TimedBatch fastest_batch(int64_t most, const std::function<double(int64_t batch)
 
 void find_batch(ScreenSession& session, const Note& note) {
   session.model->train();
+  std::vector<at::Tensor> buffers;  // running statistics, which these steps must not change
+  for (const at::Tensor& buffer : session.model->buffers()) buffers.push_back(buffer.clone());
   bytes_of(session, kSmall);  // libraries take their share once
   const uint64_t small = bytes_of(session, kSmall), large = bytes_of(session, kLarge);
   // Each rank finds what fits beside the others, and rank 0 decides for all.
@@ -174,6 +176,7 @@ void find_batch(ScreenSession& session, const Note& note) {
   const TimedBatch taken =
       fastest_batch(found.batch, [&](int64_t batch) { return step_ms(session, batch); });
   note("train.batch: auto: steps of " + taken.words);
+  for (size_t i = 0; i < buffers.size(); ++i) session.model->buffers()[i].copy_(buffers[i]);
   session.config.train.batch = session.group->first_says(taken.batch * world);
   session.config.resolved["train"]["batch"] = session.config.train.batch;
 }

@@ -89,6 +89,8 @@ void write_checkpoint(const fs::path& file, const torch::nn::Module& model,
     contents.arrays["optimizer.exp_avg_sq." + entry.key()] = to_array(optimiser.exp_avg_sq[i]);
     ++i;
   }
+  for (const auto& entry : model.named_buffers())
+    contents.arrays[entry.key()] = to_array(entry.value());
   Json metadata = {{"train", to_json(state)}};
   metadata.update(about);
   contents.metadata[kKey] = metadata.dump();
@@ -109,6 +111,8 @@ Safetensors read_checkpoint(const fs::path& file) {
 void load_weights(const Safetensors& contents, const fs::path& file, torch::nn::Module& model,
                   const std::string& prefix) {
   for (const auto& entry : model.named_parameters())
+    load_into(contents, file, prefix + entry.key(), entry.value());
+  for (const auto& entry : model.named_buffers())
     load_into(contents, file, prefix + entry.key(), entry.value());
 }
 

@@ -1,7 +1,8 @@
 // A checkpoint: one safetensors file with everything that a run needs to go on, or a model to
 // predict. Written whole or not at all.
 //
-//   arrays     parameters by name; "optimizer.exp_avg.NAME", "optimizer.exp_avg_sq.NAME"
+//   arrays     parameters and buffers by name; "optimizer.exp_avg.NAME" and
+//              "optimizer.exp_avg_sq.NAME" of the parameters
 //   metadata   "lacuna" (JSON): progress of the training, loader state, fingerprint of the data,
 //              what the task adds (of a screen: labels and their scale, model settings);
 //              "xxh3": of all the rest

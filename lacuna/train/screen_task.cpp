@@ -10,6 +10,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/run/evaluation/validation.h"
 #include "lacuna/run/kept_split.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/train/auto_batch.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/evaluate_run.h"
@@ -167,12 +168,15 @@ void ScreenTask::evaluate(const Run& run, const Note& note, Progress& progress) 
 Json ScreenTask::description() const {
   uint64_t edges = 0;
   for (const EdgeType* type : session_.screen.graph().gene_edges()) edges += type->size();
-  return {{"screen",
-           {{"path", fs::absolute(session_.screen.path()).string()},
-            {"fingerprint", session_.fingerprint.to_json()},
-            {"samples", session_.screen.samples().size()},
-            {"genes", session_.screen.graph().genes().size()},
-            {"edges", edges}}}};
+  Json about = {{"screen",
+                 {{"path", fs::absolute(session_.screen.path()).string()},
+                  {"fingerprint", session_.fingerprint.to_json()},
+                  {"samples", session_.screen.samples().size()},
+                  {"genes", session_.screen.graph().genes().size()},
+                  {"edges", edges}}}};
+  if (const fs::path& plugin = session_.config.plugin; !plugin.empty())
+    about["plugin"] = plugin_description(plugin);
+  return about;
 }
 
 void ScreenTask::resume(const Safetensors& checkpoint, const fs::path& file) {
@@ -181,6 +185,7 @@ void ScreenTask::resume(const Safetensors& checkpoint, const fs::path& file) {
 
 // A run should not fail behind its last step.
 void ScreenTask::check(const Run* trained, const Note& note) {
+  if (trained) tell_of_plugin(*trained, session_.config, note);
   const Samples& samples = session_.screen.samples();
   const TrainOptions& options = session_.config.train;
   const auto numbers = session_.samples(Part::validation);

@@ -10,6 +10,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
+#include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/plan_cache.h"
 #include "lacuna/screen/screen_batch.h"
 #include "lacuna/train/checkpoint.h"
@@ -154,6 +155,11 @@ ScreenSession open_session(const Config& config, const Note& note, Progress& pro
   return assemble(config, nullptr, note, progress, group);
 }
 
+void tell_of_plugin(const Run& run, const Config& config, const Note& note) {
+  const std::string words = plugin_note(run.info(), config.plugin);
+  if (!words.empty()) note(words);
+}
+
 std::string choose_checkpoint(const Run& run, const std::string& asked) {
   if (!asked.empty()) {
     if (run.has_checkpoint(asked)) return asked;
@@ -176,6 +182,7 @@ ScreenSession open_run(const Run& run, const std::string& checkpoint, const std:
   if (config.kind() == DataKind::recording)
     throw Error("{} is the run of a recording, and this is for runs of screens",
                 run.path().string());
+  tell_of_plugin(run, config, note);
   if (!device.empty()) config.train.device = device;
   if (!screen.empty()) config.screen = screen;
   config.rung = Rung::kernel;

@@ -44,6 +44,8 @@ ScreenSession open_session(const Config& config, const Note& note,
 // needs no store.
 ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
                        const fs::path& screen, const Note& note, Group& group = Group::alone());
+// A note where the run's plugin has changed since.
+void tell_of_plugin(const Run& run, const Config& config, const Note& note);
 std::string choose_checkpoint(const Run& run, const std::string& asked);
 
 // The labels' scale and the model's settings, as a checkpoint holds them.

@@ -2,6 +2,7 @@
 // how a Python module is trained (python/lacuna/_train.py).
 //
 // Its parameters come as tensors and stay the module's own: the optimiser changes them in place.
+// So do its buffers (running statistics), which the module changes: checkpoints hold both.
 // Predictions come from the operator lacuna::module_forward, which the caller has implemented.
 // Tensors cross as torch's own, so that autograd goes on through them; this library needs no
 // Python.h.
@@ -34,12 +35,21 @@ module: ""            # its class
 
 // What the model of a training is made from; one at a time.
 std::mutex module_in_use;
-std::vector<std::pair<std::string, at::Tensor>> module_parameters;
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+NamedTensors module_parameters, module_buffers;
+
+NamedTensors named(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors) {
+  LACUNA_ASSERT(names.size() == tensors.size());
+  NamedTensors all;
+  for (size_t i = 0; i < names.size(); ++i) all.emplace_back(names[i], tensors[i]);
+  return all;
+}
 
 class CallersModel : public Model {
  public:
   CallersModel(YAML::Node, const GeneGraph&, int64_t label_count) : label_count_(label_count) {
-    for (const auto& [name, parameter] : module_parameters) hold(*this, name, parameter);
+    for (const auto& [name, parameter] : module_parameters) hold(*this, name, parameter, true);
+    for (const auto& [name, buffer] : module_buffers) hold(*this, name, buffer, false);
   }
 
   at::Tensor forward(const ModelInput& input) override {
@@ -63,10 +73,14 @@ class CallersModel : public Model {
 
  private:
   // Under its own name: dots are modules within modules.
-  static void hold(torch::nn::Module& in, const std::string& name, const at::Tensor& parameter) {
+  static void hold(torch::nn::Module& in, const std::string& name, const at::Tensor& tensor,
+                   bool is_parameter) {
     const size_t dot = name.find('.');
     if (dot == std::string::npos) {
-      in.register_parameter(name, parameter, parameter.requires_grad());
+      if (is_parameter)
+        in.register_parameter(name, tensor, tensor.requires_grad());
+      else
+        in.register_buffer(name, tensor);
       return;
     }
     const std::string first = name.substr(0, dot);
@@ -74,7 +88,7 @@ class CallersModel : public Model {
     const std::shared_ptr<torch::nn::Module> child =
         children.contains(first) ? children[first]
                                  : in.register_module(first, std::make_shared<torch::nn::Module>());
-    hold(*child, name.substr(dot + 1), parameter);
+    hold(*child, name.substr(dot + 1), tensor, is_parameter);
   }
 
   int64_t label_count_;
@@ -100,23 +114,26 @@ class SaidAloud : public TrainListener {
 
 // "finished", "stopped", or "error: WORDS".
 std::string train_module(const std::string& file, const std::vector<std::string>& settings,
-                         const std::string& out, bool resume, const std::vector<std::string>& names,
-                         const std::vector<at::Tensor>& parameters) {
+                         const std::string& out, bool resume, const NamedTensors& parameters,
+                         const NamedTensors& buffers) {
   const std::unique_lock lock(module_in_use, std::try_to_lock);
   if (!lock) return "error: another module is being trained in this process; wait for its end";
   static const bool known [[maybe_unused]] = add_model<CallersModel>("module", kModuleDefaults);
-  LACUNA_ASSERT(names.size() == parameters.size());
-  module_parameters.clear();
-  for (size_t i = 0; i < names.size(); ++i) module_parameters.emplace_back(names[i], parameters[i]);
+  module_parameters = parameters;
+  module_buffers = buffers;
+  const auto forget = [] {
+    module_parameters.clear();
+    module_buffers.clear();
+  };
   try {
     const Config config = read_config(file, settings);
     const TrainRequest request = {.out = out, .resume = resume, .command = "lacuna.train"};
     SaidAloud listener;
     const RunEnd end = train(config, request, listener);
-    module_parameters.clear();
+    forget();
     return end == RunEnd::finished ? "finished" : "stopped";
   } catch (const Error& error) {
-    module_parameters.clear();
+    forget();
     return fmt::format("error: {}", error.what());
   }
 }
@@ -126,10 +143,12 @@ TORCH_LIBRARY_FRAGMENT(lacuna, m) {
   m.def("module_said(str words) -> ()");
   m.def(
       "train_module(str config, str[] settings, str out, bool resume, str[] names, "
-      "Tensor[] parameters) -> str",
+      "Tensor[] parameters, str[] buffer_names, Tensor[] buffers) -> str",
       [](std::string config, std::vector<std::string> settings, std::string out, bool resume,
-         std::vector<std::string> names, std::vector<at::Tensor> parameters) {
-        return train_module(config, settings, out, resume, names, parameters);
+         std::vector<std::string> names, std::vector<at::Tensor> parameters,
+         std::vector<std::string> buffer_names, std::vector<at::Tensor> buffers) {
+        return train_module(config, settings, out, resume, named(names, parameters),
+                            named(buffer_names, buffers));
       });
 }
 

@@ -114,11 +114,12 @@ class Trainer {
     return options_.patience > 0 && state_.epochs_without_better >= uint64_t(options_.patience);
   }
 
-  // With other ranks a stop is agreed on between two steps: nobody waits for one that has left.
+  // With other ranks a stop is agreed on between two steps: nobody waits for one that has left. So
+  // is it where a step changes buffers on its way: one that was left could not be taken anew.
   template <class Work>
   auto together(const Work& work) const {
     std::optional<HeldStop> whole;
-    if (!group_.is_alone()) whole.emplace();
+    if (!group_.is_alone() || !task_.model().buffers().empty()) whole.emplace();
     return work();
   }
   void stop_where_asked() {

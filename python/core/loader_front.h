@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 
 #include "core.h"
@@ -36,6 +37,22 @@ class BatchArrays {
   nb::capsule owner_;
 };
 
+// One thread at a time works with a loader. A second that comes meanwhile (the first has released
+// Python's lock) is told so, instead of breaking what the first does.
+class Turn {
+ public:
+  explicit Turn(std::atomic_flag& taken) : taken_(taken) {
+    if (taken_.test_and_set())
+      throw Error("two threads use this Loader at the same time; give each a Loader of its own");
+  }
+  ~Turn() { taken_.clear(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  std::atomic_flag& taken_;
+};
+
 // Batches: a lacuna::Loader. A class of its own derives from it and calls start().
 template <class Batches>
 class LoaderFront {
@@ -51,10 +68,14 @@ class LoaderFront {
   LoaderFront& operator=(const LoaderFront&) = delete;
 
   uint64_t batches() const { return loader_->order().batches(); }
-  nb::object state() const { return to_python(to_json(loader_->state())); }
+  nb::object state() {
+    const Turn turn(taken_);
+    return to_python(to_json(loader_->state()));
+  }
   void seek(const nb::object& state) {
     const LoaderState to = loader_state_from_json(from_python(state));
     Batches& loader = own_loader();
+    const Turn turn(taken_);
     const nb::gil_scoped_release release;
     loader.seek(to);
   }
@@ -64,6 +85,7 @@ class LoaderFront {
   const Batches& loader() const { return *loader_; }
   BatchRef<Batch> take() {  // empty at the end of an epoch
     Batches& loader = own_loader();
+    const Turn turn(taken_);
     const nb::gil_scoped_release release;
     return loader.next();
   }
@@ -79,6 +101,7 @@ class LoaderFront {
   }
 
   pid_t process_;
+  std::atomic_flag taken_;
   std::unique_ptr<Batches> loader_;
 };
 

@@ -14,7 +14,9 @@ void bind_errors(nb::module_& module) {
   error.attr("__doc__") =
       "What goes wrong in Lacuna: one line that names the culprit and says what to do.";
   const nb::object bases = nb::make_tuple(error, nb::handle(PyExc_ValueError));
-  static PyObject* usage = PyErr_NewException("lacuna.UsageError", bases.ptr(), nullptr);
+  static PyObject* usage = PyErr_NewExceptionWithDoc(
+      "lacuna.UsageError", "A call that cannot mean anything: an Error that is a ValueError, too.",
+      bases.ptr(), nullptr);
   module.attr("UsageError") = nb::handle(usage);
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {

@@ -7,9 +7,8 @@
     x = torch.randn(6, 3, 64)                                # [nodes, samples, width]
     out = lacuna.aggregate(graph, x, removed, ptr)           # [types, nodes, samples, width]
 
-Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen`, :class:`Recording`
-and :class:`Loader`;
-models: :mod:`lacuna.nn`.
+Every operator is also in ``torch.ops.lacuna``, on plain tensors. Data: :class:`Screen`, :class:`Recording` and
+:class:`Loader`; models: :mod:`lacuna.nn`; docs/api.md lists all names.
 """
 
 from __future__ import annotations
@@ -42,23 +41,29 @@ if TYPE_CHECKING:
     from .dataset import Dataset as Dataset, collate as collate
     from .evaluation import Evaluation as Evaluation, evaluate as evaluate
     from .loader import Loader as Loader, ScreenLoader as ScreenLoader
-    from .recording import Recording as Recording, import_recording as import_recording
+    from .recording import Field as Field, Segment as Segment, Session as Session
+    from .recording import Recording as Recording, RecordingSplit as RecordingSplit, import_recording as import_recording
     from .recording_loader import RecordingLoader as RecordingLoader
     from .run import Run as Run
-    from .screen import Screen as Screen, Split as Split, import_screen as import_screen
+    from .screen import Column as Column, Screen as Screen, Split as Split, import_screen as import_screen
 
 # Imported when first used: they need lacuna._core, which a build without nanobind does not have.
 _LAZY = {
+    "Column": "screen",
     "Dataset": "dataset",
     "Error": "_core",
     "Evaluation": "evaluation",
+    "Field": "recording",
     "Influence": "_influence",
     "Loader": "loader",
     "Recording": "recording",
     "RecordingLoader": "recording_loader",
+    "RecordingSplit": "recording",
     "Run": "run",
     "Screen": "screen",
     "ScreenLoader": "loader",
+    "Segment": "recording",
+    "Session": "recording",
     "Split": "screen",
     "UsageError": "_core",
     "collate": "dataset",

@@ -29,6 +29,7 @@ class Influence:
         self.effect, self.wild_type = effect, wild_type
 
     def __len__(self) -> int:
+        """Genes."""
         return len(self.genes)
 
     def to_pandas(self):

@@ -37,8 +37,8 @@ def train(
     the best epoch. It is called from another thread than yours.
 
     Args:
-        model: parameters that need no gradient stay as they are. Buffers that training changes (running statistics) are
-            in no checkpoint, so a module that has some is refused.
+        model: parameters that need no gradient stay as they are. Buffers, such as running statistics, are kept in
+            checkpoints as ``state_dict`` keeps them.
         screen: the screen, or its path.
         config: what a config has beside ``screen`` and ``model`` (docs/runs.md), as a mapping or a YAML file.
         out: the run's directory.
@@ -49,11 +49,9 @@ def train(
     parameters = dict(model.named_parameters())
     if not any(parameter.requires_grad for parameter in parameters.values()):
         raise _core.UsageError("the module has no parameters to train")
-    if kept := [name for name in model.state_dict() if name not in parameters]:
-        raise _core.UsageError(
-            f"the module has buffers ({', '.join(kept[:3])}), which a checkpoint does not keep; use a norm without running "
-            f"statistics, or register them with persistent=False"
-        )
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in model.state_dict()}
+    if other := [name for name in model.state_dict() if name not in parameters and name not in buffers]:
+        raise _core.UsageError(f"the module's state has {', '.join(other[:3])}, which a checkpoint cannot keep")
     devices = {parameter.device.type for parameter in parameters.values()}
     if len(devices) > 1:
         raise _core.UsageError(f"the module's parameters lie on {' and '.join(sorted(devices))}; move them to one device")
@@ -66,17 +64,23 @@ def train(
             file = Path(folder) / "config.yaml"
             file.write_text(json.dumps({"screen": str(path), "model": {"name": "module"}, **(config or {})}))
             config = file
-        end = _Training(model, show).run(str(config), words, str(out), resume, list(parameters), list(parameters.values()))
+        end = _Training(model, buffers, show).run(
+            str(config), words, str(out), resume, *_names_and_tensors(parameters), *_names_and_tensors(buffers)
+        )
     if end.startswith("error: "):
         raise _core.Error(end.removeprefix("error: "))
     return Run.open(out)
 
 
+def _names_and_tensors(named: Mapping[str, Tensor]) -> tuple[list[str], list[Tensor]]:
+    return list(named), list(named.values())
+
+
 class _Training:
     """A training on a thread of its own, while this one waits for it or for Ctrl-C."""
 
-    def __init__(self, model: nn.Module, show: bool):
-        self.model, self.show = model, show
+    def __init__(self, model: nn.Module, buffers: Mapping[str, Tensor], show: bool):
+        self.model, self.buffers, self.show = model, buffers, show
         self.was_training = model.training
         self.end = ""
         self.error: BaseException | None = None
@@ -116,7 +120,19 @@ class _Training:
     def forward(self, removed: Tensor, ptr: Tensor, training: bool) -> Tensor:
         if self.model.training != training:
             self.model.train(training)
-        return self.model(removed, ptr)
+        out = self.model(removed, ptr)
+        self._keep_buffers()
+        return out
+
+    def _keep_buffers(self) -> None:
+        """Checkpoints have the tensors that were there at the start: a module that puts another one in a buffer's place
+        means its numbers."""
+        for name, kept in self.buffers.items():
+            now = self.model.get_buffer(name)
+            if now is not kept:
+                kept.copy_(now.detach())
+                owner, _, own = name.rpartition(".")
+                setattr(self.model.get_submodule(owner), own, kept)
 
     def said(self, words: str) -> None:
         if self.show:

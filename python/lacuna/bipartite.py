@@ -70,12 +70,10 @@ class BipartiteGraph(PlanModule):
 def bipartite(graph: BipartiteGraph, step: Step, x: Tensor, removed: Tensor, ptr: Tensor) -> Tensor:
     """One step through the bipartite graph, for a batch of samples that each remove a few genes.
 
-    =========================  =====================================================================================
-    ``gene_to_reaction``       mean of a reaction's genes; 0 where the reaction is off or has no genes
-    ``reaction_to_metabolite`` sum of coefficient * x over the kept reactions of a metabolite
-    ``metabolite_to_reaction`` sum of coefficient * x over the metabolites of a reaction; 0 where it is off
-    ``reaction_to_gene``       mean of a gene's kept reactions; 0 where there are none
-    =========================  =====================================================================================
+    - ``gene_to_reaction``: mean of a reaction's genes; 0 where the reaction is off or has no genes
+    - ``reaction_to_metabolite``: sum of coefficient * x over the kept reactions of a metabolite
+    - ``metabolite_to_reaction``: sum of coefficient * x over the metabolites of a reaction; 0 where it is off
+    - ``reaction_to_gene``: mean of a gene's kept reactions; 0 where there are none
 
     Differentiable in ``x``; the coefficients are data.
 

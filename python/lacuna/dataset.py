@@ -38,7 +38,7 @@ class Dataset(torch.utils.data.Dataset):
     ):
         self.screen = screen if isinstance(screen, Screen) else Screen.open(screen)
         if part is not None and split is None:
-            raise ValueError(f"part {part!r} of which split? Give split, too")
+            raise _core.UsageError(f"part {part!r} of which split? Give split, too")
         if split is None:
             self.samples = np.arange(len(self.screen))
         else:
@@ -47,9 +47,11 @@ class Dataset(torch.utils.data.Dataset):
         self._table: list[Tensor] | None = None
 
     def __len__(self) -> int:
+        """Samples of the split's part, or of the screen."""
         return len(self.samples)
 
     def __getitem__(self, i: int) -> dict:
+        """Everything about the i-th of its samples; negative i count from the end."""
         place = operator.index(i)
         if not -len(self) <= place < len(self):
             raise IndexError(f"sample {place} of {len(self)}")

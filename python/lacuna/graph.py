@@ -116,6 +116,7 @@ class Graph(PlanModule):
 
     @property
     def mask_table(self) -> list[Tensor]:
+        """What :func:`lacuna.masks` reads, made when it is first asked for."""
         self.make_mask_table()
         assert self._mask_ptr is not None and self._mask_place is not None
         return [self._mask_ptr, self._mask_place]

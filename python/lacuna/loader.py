@@ -29,8 +29,9 @@ class Loader:
     loader stands, and after :meth:`load_state_dict` the next pass goes on exactly there. With ``world_size`` ranks each
     loader gives its share of every global batch, and the state is the same on all of them.
 
-    A batch that you keep never changes. One thread at a time may use a loader. It does not work in a forked process
-    (make it there, or start processes with spawn).
+    A batch that you keep never changes. Threads may each have a loader, also of the same screen; two that use one loader
+    at the same time get lacuna.Error. It does not work in a forked process, and says so (make it there, or start
+    processes with spawn).
     """
 
     _core: Any
@@ -148,7 +149,7 @@ class ScreenLoader(Loader):
         self._sections = _core.mask_sections(self.screen._core) if rung != "kernel" else []
         self._table = self._mask_table() if rung == "device" else None
         if split is not None and samples is not None:
-            raise ValueError("split and samples: give one of them")
+            raise _core.UsageError("split and samples: give one of them")
         if split is not None:
             samples = self.screen.split(split).samples(part)
         if shuffle is None:
@@ -202,7 +203,7 @@ def _is_recording(data: Screen | Recording | str | os.PathLike) -> bool:
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
-        raise ValueError("rank and world_size: give both or neither")
+        raise _core.UsageError("rank and world_size: give both or neither")
     if rank is None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return rank or 0, world_size or 1

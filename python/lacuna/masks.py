@@ -56,6 +56,7 @@ class MaskArena:
         self._last = none, wild_type[:1]
 
     def __call__(self, removed: Tensor, ptr: Tensor) -> Tensor:
+        """The records of this batch, u8 [B, stride], until the next call; B is at most ``capacity``."""
         removed, ptr = as_int32("removed", removed), as_int32("ptr", ptr)
         torch.ops.lacuna.update_masks(self.graph.mask_table, self.graph.mask_counts, *self._last, removed, ptr, self.records)
         self._last = removed.clone(), ptr.clone()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from . import _core
+from ._function_file import named_functions
 from ._program import call
 from ._progress import Progress
 from ._write_recording import write_recording
@@ -63,11 +63,13 @@ class Segment:
         self.fields = {field.name: field for field in fields}
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """The values of a field, [T, ...]; see :attr:`Field.values`."""
         if name not in self.fields:
             raise KeyError(f"segment {self.name!r} has no field {name!r}; it has {', '.join(self.fields)}")
         return self.fields[name].values
 
     def __len__(self) -> int:
+        """Rows, T."""
         return self.frames
 
     def __repr__(self) -> str:
@@ -93,6 +95,9 @@ class Session:
         }
 
     def __getitem__(self, segment: str) -> Segment:
+        """A segment by name."""
+        if segment not in self.segments:
+            raise KeyError(f"session {self.name!r} has no segment {segment!r}; it has {', '.join(self.segments)}")
         return self.segments[segment]
 
     def __repr__(self) -> str:
@@ -192,7 +197,9 @@ class Recording:
         Args:
             out: of the new directory; what is there already by the same settings is kept.
             config: new fields by name, or a YAML file with them (docs/recordings.md has the ops). The op ``python`` is
-                ``FILE.py:FUNCTION`` or a function of a file: ``function(*sources, session, segment, rate)``.
+                ``FILE.py:FUNCTION`` or the function itself: ``function(*sources, session, segment, rate)``. It is called
+                in a process of its own; one of a notebook is written into OUT.functions/ for that, with the modules that
+                it uses.
             options: further ones of the command: ``sessions=``, ``without=``, ``step=``, ``resize=``.
         """
         options = {name: ",".join(v) if isinstance(v, (list, tuple)) else v for name, v in options.items()}
@@ -200,13 +207,15 @@ class Recording:
         with tempfile.TemporaryDirectory(prefix="lacuna-transform-") as folder:
             if isinstance(config, Mapping):
                 file = Path(folder) / "transforms.yaml"
-                file.write_text(json.dumps(_named_functions(config)))
+                functions = Path(out).with_name(Path(out).name + ".functions")
+                file.write_text(json.dumps(named_functions(config, functions)))
                 config = file
             call(*words, *([] if config is None else ["--config", config]))
         return Recording.open(out)
 
     # ---- looking
     def __len__(self) -> int:
+        """Sessions."""
         return len(self.sessions)
 
     def session(self, name: str) -> Session:
@@ -237,6 +246,7 @@ class Recording:
 
     @property
     def splits(self) -> list[str]:
+        """Names of its splits."""
         return list(self._core.splits)
 
     def split(self, name: str) -> RecordingSplit:
@@ -302,20 +312,3 @@ def import_recording(path: str | os.PathLike, *sources: object, **options: objec
     """
     call("import", "recording", path, *sources, *command_words(options))
     return Recording.open(path)
-
-
-def _named_functions(config):
-    """The same with functions as FILE.py:FUNCTION, which the program calls in a process of its own."""
-    if isinstance(config, Mapping):
-        return {key: _named_functions(value) for key, value in config.items()}
-    if isinstance(config, (list, tuple)):
-        return [_named_functions(value) for value in config]
-    if not callable(config):
-        return config
-    try:
-        file = inspect.getsourcefile(config)
-    except TypeError:
-        file = None
-    if file is None or not Path(file).is_file() or config.__qualname__ != config.__name__ or "<" in config.__name__:
-        raise _core.UsageError(f"transform: {config!r} is not a function of a file; write it into one and name it FILE.py:FUNCTION")
-    return f"{file}:{config.__name__}"

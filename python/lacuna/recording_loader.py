@@ -96,9 +96,9 @@ class RecordingLoader(Loader):
         self.device = torch.device(device) if device is not None else None
         self._inputs, self._rows = list(inputs), rows
         if dtype not in _DTYPES:
-            raise ValueError(f"dtype {dtype}: float32 or bfloat16")
+            raise _core.UsageError(f"dtype {dtype}: float32 or bfloat16")
         if bool(weights) != (order == "weights"):
-            raise ValueError("weights goes with order='weights', and that with weights")
+            raise _core.UsageError("weights goes with order='weights', and that with weights")
         if shuffle is None:
             shuffle = split is None or _part_name(part) == "train"
         rank, world_size = _ranks(rank, world_size)
@@ -174,5 +174,5 @@ class RecordingLoader(Loader):
 
 def _at_least_one(name: str, value: int) -> int:
     if int(value) != value or value < 1:
-        raise ValueError(f"{name} {value}: a whole number from 1 on")
+        raise _core.UsageError(f"{name} {value}: a whole number from 1 on")
     return int(value)

@@ -44,19 +44,27 @@ class Run:
         return cls(Path(path), json.loads(file.read_text()))
 
     @classmethod
-    def train(cls, config: str | os.PathLike, out: str | os.PathLike, resume: bool = False, **settings) -> Run:
+    def train(
+        cls,
+        config: str | os.PathLike,
+        out: str | os.PathLike,
+        resume: bool = False,
+        show: bool = True,
+        **settings: object,
+    ) -> Run:
         """`lacuna train` from Python: trains, evaluates, and opens the run.
 
         Args:
             config: a YAML file.
             out: the run's directory.
             resume: go on with the run that lies there.
+            show: a line an epoch while it trains, and the table of its evaluation.
             settings: keys over the config, ``__`` for ``.``: ``train__lr=1e-3``.
         """
         words = ["train", config, "--out", out, *(["--resume"] if resume else [])]
         for key, value in settings.items():
             words += ["--set", f"{key.replace('__', '.')}={value}"]
-        call(*words)
+        call(*words, show=show, live=True)
         return cls.open(out)
 
     @property

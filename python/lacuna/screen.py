@@ -40,14 +40,17 @@ class Split:
 
     @property
     def train(self) -> np.ndarray:
+        """``samples("train")``; likewise the two others."""
         return self.samples("train")
 
     @property
     def validation(self) -> np.ndarray:
+        """``samples("validation")``."""
         return self.samples("validation")
 
     @property
     def test(self) -> np.ndarray:
+        """``samples("test")``."""
         return self.samples("test")
 
     def __repr__(self) -> str:
@@ -114,10 +117,12 @@ class Screen:
 
     # ---- looking
     def __len__(self) -> int:
+        """Samples, S."""
         return self._core.size
 
     @property
     def genes(self) -> list[str]:
+        """Their names, by index."""
         return self._nodes["gene"][0]
 
     @property
@@ -127,6 +132,7 @@ class Screen:
 
     @property
     def splits(self) -> list[str]:
+        """Names of its splits."""
         return [name for name, _, _ in self._core.splits]
 
     def split(self, name: str) -> Split:
@@ -247,7 +253,8 @@ class Screen:
 def import_screen(path: str | os.PathLike, *words: object, **options: object) -> Screen:
     """`lacuna import screen` from Python: tables into a new screen, which is opened (docs/import.md).
 
-        lacuna.import_screen("s", genes="genes.tsv", network=["physical.tsv", "tf.tsv"], samples="screen.csv")
+        lacuna.import_screen("s", genes="genes.tsv", network=["physical=physical.tsv", "tf=tf.tsv"],
+                             samples="screen.csv,removed=a+b,label=fitness")
 
     Args:
         path: of the new directory.
@@ -298,5 +305,5 @@ class Column:
 def _part_name(part: str) -> str:
     name = {"val": "validation", "valid": "validation"}.get(part, part)
     if name not in PARTS:
-        raise ValueError(f"part {part!r}: one of {', '.join(PARTS)}")
+        raise _core.UsageError(f"part {part!r}: one of {', '.join(PARTS)}")
     return name

@@ -38,6 +38,7 @@ def test_effects_are_those_of_one_by_one(screen, settings):
 def test_what_is_shown(screen):
     model = model_of(screen)
     found = lacuna.influence(model, screen)
+    assert isinstance(found, lacuna.Influence) and len(found) == len(screen.genes)
     table = found.to_pandas()
     assert table.columns.tolist() == ["gene", *screen.label_names] and table["gene"].tolist() == screen.genes
     strongest = table[screen.label_names[0]].abs().idxmax()

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
 import lacuna
 
 PACKAGE = Path(lacuna.__file__).parent
@@ -39,6 +41,23 @@ def test_library_that_does_not_load_is_named(tmp_path):
     broken.write_bytes(b"not a library")
     run = run_python("import lacuna", LACUNA_LIBRARY=str(broken))
     assert "ImportError" in run.stderr and str(broken) in run.stderr and "build it against this torch" in run.stderr
+
+
+def test_another_torch_is_named_and_no_symbol(tmp_path):
+    """The library as it is, with a note that it was built for another minor version of torch."""
+    for file in lacuna.library_path.resolve().parent.glob("lib*.so*"):
+        (tmp_path / file.name).symlink_to(file)
+    shutil.copy(lacuna.library_path, tmp_path / "copy.so")
+    (tmp_path / "liblacuna_torch.so").unlink()
+    (tmp_path / "copy.so").rename(tmp_path / "liblacuna_torch.so")
+    major, minor = (int(number) for number in torch.__version__.split(".")[:2])
+    for version, fits in ((f"{major}.{minor}.7+cu130", True), (f"{major}.{minor - 1}.0", False)):
+        (tmp_path / "built_for_torch").write_text(version)
+        run = run_python("import lacuna; print('fits')", LACUNA_LIBRARY=str(tmp_path))
+        assert ("fits" in run.stdout) == fits, run.stderr
+    last = run.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: lacuna: ") and "symbol" not in last
+    assert f"was built for torch {major}.{minor - 1}" in last and torch.__version__ in last and "install" in last
 
 
 def test_found_under_the_prefix_it_is_installed_to(tmp_path):

@@ -1,6 +1,8 @@
 """Batches from Python, against the arrays of the screen."""
 
 import subprocess
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -133,15 +135,53 @@ def test_what_cannot_work_is_named(screen):
         lacuna.Loader(screen, split="none")
     with pytest.raises(lacuna.Error, match="colour"):
         lacuna.Loader(screen, columns=["colour"])
-    with pytest.raises(ValueError, match="rank and world_size"):
+    with pytest.raises(lacuna.UsageError, match="rank and world_size"):
         lacuna.Loader(screen, rank=1)
-    with pytest.raises(ValueError, match="part 'tset'"):
+    with pytest.raises(lacuna.UsageError, match="part 'tset'"):
         lacuna.Loader(screen, split="half", part="tset")
 
 
 def test_after_a_fork_it_says_what_to_do(screen):
     said = said_after_a_fork(lacuna.Loader(screen, batch=4))
     assert "forked" in said and "spawn" in said, said
+
+
+def test_threads_have_a_loader_each(screen):
+    """Of one screen, at the same time: each sees the order of its own seed."""
+    alone = [numbers(lacuna.Loader(screen, batch=8, seed=seed)) for seed in range(4)]
+    seen = [None] * 4
+
+    def work(seed):
+        seen[seed] = numbers(lacuna.Loader(screen, batch=8, seed=seed))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == alone
+
+
+def test_two_threads_at_one_loader_are_told(screen):
+    """Which also shows that Python's lock is free while a batch is made: else the second could not come meanwhile."""
+    loader = lacuna.Loader(screen, batch=200, rung="worker", threads=0)
+    said, deadline = [], time.monotonic() + 60
+
+    def work():
+        while not said and time.monotonic() < deadline:
+            try:
+                next(iter(loader))
+            except lacuna.Error as error:
+                said.append(str(error))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said and "a Loader of its own" in said[0], said
+    loader.set_epoch(0)
+    assert sorted(sum(numbers(loader), [])) == list(range(len(screen)))  # it goes on
 
 
 def test_memory_does_not_grow_over_ten_thousand_batches(screen):

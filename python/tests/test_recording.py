@@ -1,6 +1,8 @@
 """Recordings from Python: what was written is what is read, and what the program says of it."""
 
+import importlib.util
 import json
+import linecache
 
 import numpy as np
 import pytest
@@ -39,8 +41,22 @@ def test_what_was_written_is_read_without_copies(recording, sessions):
                 assert np.array_equal(segment[field], values, equal_nan=field == "behavior")
                 assert segment.fields[field].shape == values.shape
             assert not segment["stim"].flags.owndata and not segment["stim"].flags.writeable
+    assert isinstance(recording.sessions[0], lacuna.Session) and isinstance(recording.session("s1")["noise"], lacuna.Segment)
+    field = recording.session("s1")["noise"].fields["stim"]
+    assert isinstance(field, lacuna.Field) and np.array_equal(field.values, sessions["s1"]["segments"]["noise"]["stim"])
+    with pytest.raises(KeyError, match="no segment 'nois'"):
+        recording.session("s1")["nois"]
+    with pytest.raises(KeyError, match="no field 'stin'"):
+        recording.session("s1")["noise"]["stin"]
     assert recording.session("s1")["noise"].fields["dfs"].dtype == "bits"
     assert recording.session("s1")["noise"].fields["robs"].role == "counts"
+
+
+def test_a_recording_is_written_once(sessions, tmp_path):
+    assert lacuna.write_recording(tmp_path / "rec", sessions) is None
+    assert len(lacuna.Recording.open(tmp_path / "rec", check=True)) == 3
+    with pytest.raises(lacuna.Error, match="already there"):
+        lacuna.write_recording(tmp_path / "rec", sessions)
 
 
 def test_the_program_sees_the_same(recording):
@@ -100,6 +116,7 @@ def test_a_changed_byte_is_found_by_check(recording):
 
 def test_splits_hold_whole_trials(recording, sessions, tmp_path):
     split = recording.make_split("trials", fractions=(0.5, 0.25, 0.25), seed=3, repeats="apart")
+    assert isinstance(split, lacuna.RecordingSplit)
     assert recording.splits == ["trials"] and split.how["by"] == "trial"
     for (session, segment), parts in split.parts.items():
         trial = sessions[session]["segments"][segment]["trial"]
@@ -132,10 +149,44 @@ def test_transforms_of_config_and_function(recording, sessions, tmp_path):
             assert np.array_equal(segment["gaze"], behavior[:, :2], equal_nan=True)
             assert np.array_equal(segment["mine"], behavior * 2, equal_nan=True)
             assert segment.fields["stim"].in_place
-    with pytest.raises(lacuna.UsageError, match="function of a file"):
+    with pytest.raises(lacuna.UsageError, match="plain function with a name"):
         recording.transform(tmp_path / "none", {"mine": {"from": "stim", "ops": [{"python": lambda x, **_: x}]}})
+    spec = importlib.util.spec_from_file_location("mine", tmp_path / "mine.py")
+    mine = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mine)
+    ops = [{"python": mine.doubled}]  # the function itself is named as in its file
+    made = recording.transform(tmp_path / "own", {"mine": {"from": "behavior", "ops": ops, "role": "behaviour"}})
+    behavior = sessions["s0"]["segments"]["noise"]["behavior"]
+    assert np.array_equal(made.session("s0")["noise"]["mine"], behavior * 2, equal_nan=True)
+    assert not (tmp_path / "own.functions").exists()
     slow = recording.transform(tmp_path / "slow", step=2)
     assert slow.sessions[0].rate == 60
+
+
+def in_a_notebook(source):
+    """The names that a cell of a notebook leaves: its source is known to linecache, and in no file."""
+    cell = "<cell of a test>"
+    names = {"np": np, "shift": 3, "__name__": "__main__"}
+    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
+    exec(compile(source, cell, "exec"), names)
+    return names
+
+
+def test_a_function_of_a_notebook(recording, sessions, tmp_path):
+    names = in_a_notebook("def mine(stim, rate):\n    return np.float32(stim.mean((1, 2)) + rate)[:, None]\n\n"
+                          "def shifted(stim):\n    return stim + shift\n")
+    config = {"light": {"from": "stim", "ops": [{"python": names["mine"]}], "role": "behaviour"}}
+    for _ in range(2):  # the second time everything is there already
+        made = recording.transform(tmp_path / "made", config)
+    for session in made.sessions:
+        for name, segment in session.segments.items():
+            stim = sessions[session.name]["segments"][name]["stim"]
+            assert np.allclose(segment["light"][:, 0], stim.mean((1, 2)) + session.rate, rtol=1e-6)
+    assert (tmp_path / "made.functions" / "mine.py").read_text().startswith("import numpy as np\n")
+    call("verify", made.path)
+    with pytest.raises(lacuna.UsageError, match=r"shifted\(\) uses shift of the notebook"):
+        recording.transform(tmp_path / "none", {"x": {"from": "stim", "ops": [{"python": names["shifted"]}]}})
+    assert not (tmp_path / "none").exists()
 
 
 def test_generate_and_import(tmp_path):

@@ -38,6 +38,17 @@ def test_arrays_are_the_files(screen):
     assert np.array_equal(screen.labels[:, 0], np.load(screen.path / "samples" / "label.npy").ravel())
 
 
+def test_other_libraries_see_the_same_bytes(screen):
+    """By DLPack and by the buffer protocol, without copies."""
+    for array in (screen.labels, screen.removed, screen.ptr, screen.edges()["gene", "physical", "gene"]):
+        assert torch.from_dlpack(array).data_ptr() == array.ctypes.data
+        assert np.shares_memory(np.from_dlpack(array), array)
+        seen = memoryview(array)
+        assert seen.readonly and seen.nbytes == array.nbytes
+    batch = next(iter(lacuna.Loader(screen, batch=4)))
+    assert np.from_dlpack(batch["label"]).ctypes.data == batch["label"].data_ptr()
+
+
 def test_what_it_says_is_what_the_program_says(screen):
     said = subprocess.run([PROGRAM, "info", screen.path, "--json"], check=True, capture_output=True, text=True)
     info = json.loads(said.stdout)
@@ -148,6 +159,56 @@ def test_written_from_networkx_direction_is_kept(tmp_path):
     assert named == {"regulates": {("a", "b"), ("c", "a")}, "physical": {("b", "c"), ("c", "b"), ("d", "d")}}
 
 
+def test_imported_from_tables(tmp_path):
+    (tmp_path / "genes.tsv").write_text("gene\nA\nB\nC\n")
+    (tmp_path / "physical.tsv").write_text("source\ttarget\nA\tB\n")
+    (tmp_path / "screen.csv").write_text("a,b,fitness,plate\nA,B,0.5,one\nB,C,0.7,two\n")
+    screen = lacuna.import_screen(
+        tmp_path / "s", genes=tmp_path / "genes.tsv", network=[f"physical={tmp_path / 'physical.tsv'}"],
+        samples=f"{tmp_path / 'screen.csv'},removed=a+b,label=fitness,categories=plate",
+    )  # fmt: skip
+    assert [screen.removed_of(s) for s in range(2)] == [["A", "B"], ["B", "C"]]
+    assert isinstance(screen.columns["plate"], lacuna.Column) and screen.columns["plate"].categories == ["one", "two"]
+    assert "2 categories" in repr(screen.columns["plate"])
+    split = screen.make_split("random", fractions=(0.5, 0, 0.5))
+    assert isinstance(split, lacuna.Split) and "train 1" in repr(split) and len(split.validation) == 0
+    with pytest.raises(lacuna.UsageError, match="--netwrok"):
+        lacuna.import_screen(tmp_path / "t", genes=tmp_path / "genes.tsv", samples="x", netwrok="x")
+
+
+def test_a_screen_is_written_once(tmp_path):
+    arguments = {"p": np.array([[0], [1]])}, {"removed": [[0]], "label": [1.0]}
+    assert lacuna.write_screen(tmp_path / "s", *arguments, genes=["a", "b"]) is None
+    assert len(lacuna.Screen.open(tmp_path / "s")) == 1
+    with pytest.raises(lacuna.Error, match="already there"):
+        lacuna.write_screen(tmp_path / "s", *arguments, genes=["a", "b"])
+
+
+def test_what_edges_and_nodes_have_beside_is_kept(tmp_path):
+    nx = pytest.importorskip("networkx")
+    undirected = nx.Graph()
+    undirected.add_edge("b", "c", weight=0.5, source="x")
+    undirected.add_edge("d", "d", weight=2)
+    undirected.add_node("alone")
+    table = pd.DataFrame({"from": ["c", "a", "a"], "to": ["a", "c", "c"], "score": [1, 2, 3]})  # a repeat
+    samples = {"removed": [["d"], ["alone", "a"]], "label": [1.0, 2.0]}
+    screen = lacuna.Screen.write(tmp_path / "s", {"physical": undirected, "listed": table}, samples)
+    assert screen.genes == ["a", "alone", "b", "c", "d"]
+    assert screen.edges()["gene", "listed", "gene"].tolist() == [[3, 0, 0], [0, 3, 3]]
+    assert screen.edge_values()["gene", "listed", "gene"]["score"].tolist() == [1, 2, 3]
+    assert screen.edges()["gene", "physical", "gene"].tolist() == [[2, 4, 3], [3, 4, 2]]
+    assert screen.edge_values()["gene", "physical", "gene"]["weight"].tolist() == [0.5, 2, 0.5]
+
+    hetero = pytest.importorskip("torch_geometric.data").HeteroData()
+    hetero["gene"].names, hetero["gene"].length = ["a", "b", "c"], torch.tensor([3, 1, 2])
+    hetero["gene", "p", "gene"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    hetero["gene", "p", "gene"].edge_attr = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    screen = lacuna.Screen.write(tmp_path / "h", hetero, {"removed": [[0]], "label": [1.0]})
+    assert screen.features()["length"].tolist() == [[3], [1], [2]]
+    values = screen.edge_values()["gene", "p", "gene"]
+    assert values["edge_attr0"].tolist() == [1, 3] and values["edge_attr1"].tolist() == [2, 4]
+
+
 def test_graph_is_that_of_the_operators(screen):
     removed, ptr = lacuna.removed_lists([[1, 5], []])
     x = torch.randn(len(screen.genes), 2, 3, dtype=torch.float64)
@@ -166,8 +227,19 @@ def test_errors_have_the_words_of_the_library(tmp_path, screen):
         lacuna.Screen.open(tmp_path / "nowhere")
     with pytest.raises(lacuna.Error, match="'fitnes'"):
         lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [], "fitness": []}, labels="fitnes", genes=["a"])
-    with pytest.raises(lacuna.Error, match="gene 'zz' is not in the graph"):
+    with pytest.raises(lacuna.Error, match="gene 'zz' is not among the 1 genes"):
         lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, {"removed": [["zz"]], "label": [1.0]}, genes=["a"])
+    empty = {"p": np.zeros((2, 0), int)}
+    for removed, words in (([[-1]], "gene index -1"), ([[1]], "0 to 0"), ([float("nan")], "empty list")):
+        with pytest.raises(lacuna.Error, match=words):
+            lacuna.Screen.write(tmp_path / "s", empty, {"removed": removed, "label": [1.0]}, genes=["a"])
+    with pytest.raises(lacuna.UsageError, match="part 'tset'; one of train"):
+        lacuna.Screen.write(tmp_path / "s", empty, {"removed": [[0]], "label": [1.0]}, genes=["a"], splits={"x": ["tset"]})
+    with pytest.raises(lacuna.UsageError, match="network 'p' has indices"):
+        lacuna.Screen.write(tmp_path / "s", empty, {"removed": [[0]], "label": [1.0]})
+    with pytest.raises(lacuna.Error, match="network 'p': gene 'c'"):
+        edges = pd.DataFrame({"a": ["a"], "b": ["c"]})
+        lacuna.Screen.write(tmp_path / "s", {"p": edges}, {"removed": [[0]], "label": [1.0]}, genes=["a", "b"])
     with pytest.raises(lacuna.UsageError):
         screen.make_split("bad", fractions=(0.9, 0.9, 0.9))
     assert issubclass(lacuna.UsageError, ValueError) and issubclass(lacuna.UsageError, lacuna.Error)

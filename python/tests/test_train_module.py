@@ -126,6 +126,56 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(screen, tmp_path, monkeypat
     assert run.status == "finished" and same(weights(other), weights(whole))
 
 
+class Normed(Stops):
+    """With running statistics, and a buffer that is replaced and not changed."""
+
+    def __init__(self, genes):
+        super().__init__(genes, dropout=0.3)
+        self.norm = torch.nn.BatchNorm1d(8)
+        self.register_buffer("batches", torch.zeros(()))
+        self.register_buffer("scratch", torch.zeros(3), persistent=False)
+
+    def forward(self, removed, ptr):
+        out = super().forward(removed, ptr)
+        if self.training:
+            self.batches = self.batches + 1
+        return out + self.norm(self.table(removed, ptr)).sum(1, keepdim=True)
+
+
+class Extra(Additive):
+    def get_extra_state(self):
+        return 3
+
+    def set_extra_state(self, state):
+        pass
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_running_statistics_are_in_the_checkpoints(screen, tmp_path, monkeypatch):
+    whole = Normed(len(screen.genes))
+    run = lacuna.train(whole, screen, CONFIG, out=tmp_path / "whole", show=False)
+    assert int(whole.norm.num_batches_tracked) > 0 and float(whole.batches) == int(whole.norm.num_batches_tracked)
+    arrays, _ = _core.read_checkpoint(run.checkpoint("last"))
+    assert float(arrays["batches"]) == 18 and "norm.running_var" in arrays and "scratch" not in arrays
+    # What was evaluated is what the module computes now, with the statistics of the best epoch.
+    found = run.predictions("test")
+    samples = [screen.removed[screen.ptr[s] : screen.ptr[s + 1]].tolist() for s in found["sample"]]
+    labels = screen.labels[screen.split("random").train]
+    with torch.no_grad():
+        here = whole.eval()(*lacuna.removed_lists(samples)).numpy() * labels.std(0) + labels.mean(0)
+    np.testing.assert_allclose(found["predicted"], here, rtol=0, atol=1e-5)
+
+    stopped = Normed(len(screen.genes))
+    stopped.at, stopped.known = 8, threading.Event()
+    ask = _core.ask_to_stop
+    monkeypatch.setattr(_core, "ask_to_stop", lambda: (ask(), stopped.known.set()))
+    with pytest.raises(KeyboardInterrupt):
+        lacuna.train(stopped, screen, CONFIG, out=tmp_path / "run", show=False)
+    other = Normed(len(screen.genes))
+    lacuna.train(other, screen, CONFIG, out=tmp_path / "run", resume=True, show=False)
+    assert same(dict(other.state_dict()), dict(whole.state_dict()))
+
+
 def test_what_the_module_raises_is_raised(screen, tmp_path):
     class Fails(Additive):
         def forward(self, removed, ptr):
@@ -147,8 +197,8 @@ def test_what_cannot_work_is_named(screen, tmp_path):
     genes = len(screen.genes)
     with pytest.raises(lacuna.UsageError, match="no parameters"):
         lacuna.train(torch.nn.ReLU(), screen, CONFIG, out=tmp_path / "none")
-    with pytest.raises(lacuna.UsageError, match="running_mean"):
-        lacuna.train(torch.nn.Sequential(Additive(genes), torch.nn.BatchNorm1d(1)), screen, CONFIG, out=tmp_path / "none")
+    with pytest.raises(lacuna.UsageError, match="_extra_state"):
+        lacuna.train(Extra(genes), screen, CONFIG, out=tmp_path / "none")
     with pytest.raises(lacuna.Error, match="epocs"):
         lacuna.train(Additive(genes), screen, {"train": {"epocs": 3}}, out=tmp_path / "none")
     with pytest.raises(lacuna.Error, match="split"):

@@ -60,6 +60,7 @@ class Dango(Model):
         return (self.score(F.relu(self.score_hidden(h))).softmax(0) * h).sum(0)
 
     def total_loss(self, prediction_loss: Tensor, epoch: int = 0) -> Tensor:
+        """The loss of the last predictions and the reconstruction of the networks, in shares that go with the epoch."""
         if self._last is None:
             raise RuntimeError("total_loss() is of the last predictions; call the model first")
         share = 1 - 0.5 * min(1, epoch / self.ramp_epochs)

@@ -59,10 +59,12 @@ class GeneGraph(nn.Module):
 
     @property
     def num_genes(self) -> int:
+        """N."""
         return self.graph.num_nodes
 
     @property
     def num_types(self) -> int:
+        """T, the gene networks."""
         return len(self.graph.types)
 
 

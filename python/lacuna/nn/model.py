@@ -92,7 +92,10 @@ def make_model(settings: Mapping[str, object], graph: GeneGraph, labels: int, se
     name = rest.pop("name", "hetero_gin")
     rest.pop("savings", None)  # of the program: how it computes, not what
     if name not in kinds:
-        raise ValueError(f"model {name!r}: {', '.join(kinds)}")
+        raise ValueError(
+            f"model {name!r} is none of lacuna.nn ({', '.join(kinds)}); one of a plugin, or of lacuna.train(), opens only "
+            "beside its own code"
+        )
     if seed is not None:
         torch.manual_seed(seed)
     return kinds[name](graph, labels, **rest)

@@ -12,7 +12,8 @@
 #   make fuzz      every reader against mutated inputs (libFuzzer), each for SECONDS=60
 #   make bench     the benchmark programs; WORDS="csr order" for those with such names
 #   make wheel     a wheel of the Python package for the torch of PYTHON, in dist/
-#   make python    the line that puts `import lacuna` on Python's path
+#   make install   the programs, libraries, headers, CMake package, configs and Python package, under PREFIX=/usr/local
+#   make python    the line that puts `import lacuna` on Python's path, and which Python to call
 #   make format    formats the C++ and CUDA files
 #   make clean     removes what was built; `make distclean` also what was installed into the checkout
 #
@@ -24,13 +25,14 @@ SHELL := /bin/bash
 PYTHON ?=
 TORCH ?= ON
 JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
 SECONDS ?= 60
 export PYTHON TORCH JOBS LACUNA_CUDA_ARCHITECTURES
 
 python = $(or $(PYTHON),.venv/bin/python)
 in_env = . scripts/env &&
 
-.PHONY: help build test test-all sweep fuzz demo demo-recordings bench python wheel format clean distclean setup setup-test
+.PHONY: help build install test test-all sweep fuzz demo demo-recordings bench python wheel format clean distclean setup setup-test
 help:
 	@sed -n 's/^# \?//p; /^SHELL/q' Makefile
 
@@ -56,6 +58,11 @@ endif
 
 build: setup
 	@scripts/build release product
+
+install: build
+	@$(in_env) cmake --install build --prefix "$(abspath $(PREFIX))" > build/install.log || { cat build/install.log; exit 1; }
+	@echo 'lacuna is in $(abspath $(PREFIX))/bin, its configs in $(abspath $(PREFIX))/share/lacuna/configs'
+	@[ ! -e build/python_folder ] || echo "Python: PYTHONPATH=$(abspath $(PREFIX))/$$(cat build/python_folder) $(abspath $(python))"
 
 test: setup-test
 	scripts/check-format
@@ -95,7 +102,7 @@ bench: setup
 # What is built on the way goes to stderr: eval "$(make -s python)" reads the line alone.
 python:
 	@$(MAKE) --no-print-directory build >&2
-	@echo 'export PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}'
+	@echo 'export PYTHONPATH=$(CURDIR)/python$${PYTHONPATH:+:$$PYTHONPATH}  # then call $(abspath $(python))'
 
 wheel: setup
 	@scripts/wheel

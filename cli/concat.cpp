@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/screen/concat.h"
+#include "lacuna/screen/split_notes.h"
 
 namespace lacuna::cli {
 namespace {
@@ -33,6 +34,11 @@ void run(const Options& options) {
              screens.size());
   for (const auto& split : joined.dropped_splits)
     fmt::print("split '{}' was dropped: not every screen has it\n", split);
+  for (const auto& split : out.splits()) {
+    const uint32_t genes = out.graph().genes().size();
+    const auto shared = count_shared_sets(out.samples(), genes, split).words(split.name);
+    if (!shared.empty()) print_note(shared);
+  }
 }
 
 }  // namespace
@@ -48,7 +54,8 @@ void add_concat(CLI::App& app) {
                       "Add a column of this name that says which screen a sample came from");
   command->footer(
       "Labels and columns are united, categories merged by name; what a screen lacks is missing\n"
-      "there. Splits that all screens have are kept. Samples that occur twice are both kept.\n"
+      "there. Splits that all screens have are kept; where one then has the same set of genes in\n"
+      "training and in test, this is said. Samples that occur twice are both kept.\n"
       "Example:\n"
       "  lacuna concat both first second --source screen");
   command->callback([options] { run(*options); });

@@ -126,6 +126,7 @@ std::string how_text(const Json& how) {
   if (!how.is_object()) return "";
   std::string text = how.value("by", "");
   if (how.contains("column")) text += " " + how["column"].dump();
+  if (how.contains("hold_out")) text += ", test " + how["hold_out"].dump();
   if (how.contains("seed")) text += ", seed " + how["seed"].dump();
   return text;
 }

@@ -10,6 +10,7 @@
 #include "cli/data_kind.h"
 #include "cli/plan_recording.h"
 #include "cli/terminal.h"
+#include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/ladder_plan.h"
 #include "lacuna/plan/ladder_words.h"
@@ -23,13 +24,15 @@ constexpr const char* kMore =
     R"(Sizes are those of this screen's masks; what the steps of loading cost is measured on this machine
 before the table is made (about two seconds). ms/batch is the loader's, with the store in the
 system's file cache; an epoch holds the way to the GPU and what memory cannot keep of a store too.
-Neither holds the model. docs/ladder.md explains the rungs.
+Neither holds the model: --config CONFIG takes a few of its steps on this screen and says how long
+the training takes here, and what would make it shorter. docs/ladder.md explains the rungs.
 
 Of a recording the table also says what is lost in precision, and how well its own frames compress.
 `pays back`: epochs after which preparing or loading beats reading the recording as it lies.
 
 Examples:
   lacuna plan demo
+  lacuna plan demo --config configs/demo.yaml
   lacuna plan movies --memory 504GB --disk /small=258GB --disk /big=1.4TB --transforms crop,whiten
   lacuna plan demo --samples 20000000 --epochs 50
   lacuna plan demo --memory 64GB --disk 1.5TB --json)";
@@ -42,6 +45,7 @@ struct Arguments {
   std::vector<std::string> disks;
   bool json = false;
   RecordingPlanArguments recording;
+  PlanTrainingCall training;
 };
 
 Machine machine_for(const Arguments& arguments, const Screen& screen) {
@@ -121,7 +125,31 @@ void print_reasons(const LadderPlan& plan) {
   for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
 }
 
+// The training of --config, of this data unless it is told otherwise; nothing without one. First of
+// all, for `lacuna` becomes another program here.
+std::optional<Json> pace_of(const Arguments& arguments) {
+  PlanTrainingCall call = arguments.training;
+  if (call.config.empty()) {
+    if (!call.settings.empty()) throw UsageError("--set goes with --config");
+    return {};
+  }
+  call.settings.insert(call.settings.begin(), "screen=" + arguments.screen.string());
+  return training_pace(call);
+}
+
+void print_training(const std::optional<Json>& pace) {
+  if (!pace) {
+    fmt::print("\ntraining: with --config CONFIG it is timed how long it takes here\n");
+    return;
+  }
+  const auto text = [&](const char* key) { return pace->at(key).get<std::string>(); };
+  fmt::print("\ntraining: {}\n  {}, and its validations\n", text("what"), text("words"));
+  if (!text("advice").empty()) fmt::print("  {}\n", text("advice"));
+}
+
 void run_recording(const Arguments& arguments, const CLI::App& command) {
+  if (!arguments.training.config.empty() || !arguments.training.settings.empty())
+    throw UsageError("--config is for screens; the first line of `lacuna train` times a recording");
   for (const char* option : {"--samples", "--out"})
     if (command.count(option) > 0) throw UsageError("{} is for screens", option);
   RecordingPlanArguments recording = arguments.recording;
@@ -141,6 +169,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
   for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--weights",
                              "--weighed", "--demand"})
     if (command.count(option) > 0) throw UsageError("{} is for recordings", option);
+  const auto pace = pace_of(arguments);
   const Screen screen = Screen::open(arguments.screen);
   const Machine machine = machine_for(arguments, screen);
   const auto [sizes, costs, plan] = plan_screen(screen, machine, arguments.plan, arguments.threads);
@@ -151,6 +180,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
     json["machine"] = to_json(machine);
     json["sizes"] = to_json(sizes);
     json["costs"] = to_json(costs);
+    if (pace) json["training"] = *pace;
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -161,6 +191,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
              format_bytes(uint64_t(sizes.u8.record)));
   print_ladder(plan);
   print_reasons(plan);
+  print_training(pace);
 }
 
 }  // namespace
@@ -187,6 +218,10 @@ void add_plan(CLI::App& app) {
   command->add_option("--threads", arguments->threads, "Loader threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  command->add_option("--config", arguments->training.config,
+                      "Of a screen: also how long this training takes here");
+  command->add_option("--set", arguments->training.settings, "With --config: key=value over it")
+      ->allow_extra_args(false);
   command->add_option("--out", arguments->out,
                       "Folder in which a store would lie; the screen's own folder unless given");
   command->add_option("--memory", arguments->memory, "Bytes of memory, as 64GB, instead of probed");

@@ -19,7 +19,11 @@ constexpr const char* kMore =
                               '-' alone is the wild type, '#' begins a comment; or a .csv that
                               this command wrote, whose labels are passed over
   --all-pairs                 every pair of genes
+  --all-pairs-with A[,B...]   every pair of gene A, or of B, ... and another gene
   --all-triples-with A[,B]    every triple that removes gene A, or both A and B
+of which --genes FILE takes the other genes from a list, and --unmeasured leaves out those that the
+screen has. --top 20 --lowest then gives the 20 most negative: the strongest candidates for a
+negative interaction; without --lowest the 20 most positive.
 
 FILE.csv has a line a sample: the genes, then a column a label. FILE.npz has the arrays genes
 [S, k], gene_names (gene_names[genes] are the names), predictions [S, L] and labels. Predictions are
@@ -35,6 +39,8 @@ Several processes share the work without talking: each gets --shard i/n and a .c
 Examples:
   lacuna predict run --samples wanted.csv --out predicted.csv
   lacuna predict run --all-pairs --out pairs.npz
+  lacuna predict run --all-pairs-with YAL002W --unmeasured --top 20 --lowest --out next.csv
+  lacuna predict run --all-pairs --genes kinases.txt --out kinases.csv
   lacuna predict run --all-triples-with YAL001C,YBR001C --top 100 --lowest --out strongest.csv
   lacuna predict run --all-pairs --shard 1/2 --out first.csv
   lacuna predict --merge first.csv second.csv --out pairs.csv
@@ -42,8 +48,7 @@ Examples:
 
 void merge(const std::vector<fs::path>& parts, const PredictCall& call) {
   const PredictRequest& request = call.request;
-  if (!call.run.empty() || request.all_pairs || !request.samples.empty() ||
-      !request.all_triples_with.empty() || call.shard != "1/1")
+  if (!call.run.empty() || request.chooses_samples() || call.shard != "1/1")
     throw UsageError("--merge takes the files of the shards, --out and what goes with --top only");
   const uint64_t written = merge_predictions({.parts = parts,
                                               .out = request.out,
@@ -72,9 +77,16 @@ void add_predict(CLI::App& app) {
   predict->add_option("RUN", call->run, "Directory of the run");
   predict->add_option("--samples", request.samples, "File with a sample a line");
   predict->add_flag("--all-pairs", request.all_pairs, "Every pair of genes");
+  predict->add_option("--all-pairs-with", request.all_pairs_with, "One gene or more")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   predict->add_option("--all-triples-with", request.all_triples_with, "One gene, or two")
       ->delimiter(',')
       ->allow_extra_args(false);
+  predict->add_option("--genes", request.genes,
+                      "File of names: pairs and triples take others from it");
+  predict->add_flag("--unmeasured", request.unmeasured,
+                    "Only samples that the screen does not have");
   predict->add_option("--top", request.top, "Only the K samples with the largest predictions")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 40));
   predict->add_flag("--lowest", request.lowest, "With --top: the smallest instead");

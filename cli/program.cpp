@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
+#include "cli/first_steps.h"
 #include "cli/program.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
@@ -22,44 +25,57 @@ namespace {
 
 constexpr int kFailed = 1, kWrongCall = 2;
 
-constexpr const char* kAbout =
-    R"(Lacuna trains models on perturbed copies of one big thing without making the copies.
-
-Five words:
-  screen     one graph and many samples, each of which removes a few genes and has measured labels
-  recording  sessions of movies with spike counts; a sample is a short window
-  store      data expanded ahead of time and written to disk, for those who want to
-  rung       where a sample is expanded: on disk, in memory, by a worker, on the device, in the kernel
-  run        a trained model with its settings, metrics and checkpoints
-
-First steps:
-  lacuna generate screen demo --size mini --removed 8 --seed 1
-  lacuna split demo --name pair --by pair --column query_pair --seed 1
-  lacuna train configs/demo.yaml --set screen=demo --out run
-  lacuna report run --out report.html
-)";
-
 // One line, whatever a file's name or contents put into the message.
 void print_error(std::string message) {
   while (message.ends_with('\n')) message.pop_back();  // torch's
   fmt::print(stderr, "error: {}\n", lacuna::printable(message));
 }
 
-// "lacuna generate screen --help": of the innermost subcommand that was named, which has the
-// options.
-std::string help_of_call(const CLI::App& app) {
-  std::string words = "lacuna";
-  for (auto named = app.get_subcommands(); !named.empty(); named = named[0]->get_subcommands())
-    words += " " + named[0]->get_name();
-  return words + " --help";
+// The innermost subcommand that was named, which has the options, and "lacuna generate screen".
+const CLI::App& called(const CLI::App& app, std::string& words) {
+  const CLI::App* innermost = &app;
+  words = "lacuna";
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands()[0];
+    words += " " + innermost->get_name();
+  }
+  return *innermost;
+}
+
+// What is wrong with the call, the first word that nobody knows with what was probably meant.
+void print_wrong_call(const CLI::App& app, const CLI::ParseError& error) {
+  std::string words, what = error.what();
+  const CLI::App& command = called(app, words);
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool has_commands = !command.get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!unknown.empty()) {
+    if (has_commands && !unknown[0].starts_with('-'))
+      what = fmt::format("there is no subcommand '{}'", unknown[0]);
+    what += lacuna::cli::near_miss(command, unknown[0]);
+  }
+  print_error(fmt::format("{}; see `{} --help`", what, words));
+}
+
+// "lacuna help train" is "lacuna train --help".
+std::vector<char*> without_help(int argc, char** argv) {
+  static char help[] = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc < 3 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back(help);
+  return words;
 }
 
 int run(int argc, char** argv) {
+  using namespace lacuna::cli;
+  if (argc == 1 || (argc == 2 && std::string_view(argv[1]) == "help")) {
+    fmt::print("{}", kWorkflow);
+    return 0;
+  }
   CLI::App app(kAbout, "lacuna");
   app.set_version_flag("--version", LACUNA_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
-  using namespace lacuna::cli;
   add_bench(app);
   add_clean(app);
   add_concat(app);
@@ -74,16 +90,19 @@ int run(int argc, char** argv) {
   add_transform(app);
   add_verify(app);
   add_torch_commands(app);
+  const std::vector<char*> words = without_help(argc, argv);
+  const std::string first = words[1];
+  const auto is_first = [&](const CLI::App* command) { return command->get_name() == first; };
+  if (!first.starts_with('-') && app.get_subcommands(is_first).empty()) {  // with --help, too
+    print_error(fmt::format("there is no subcommand '{}'{}; see `lacuna --help`", first,
+                            near_miss(app, first)));
+    return kWrongCall;
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(int(words.size()), words.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const bool has_subcommand = !app.get_subcommands().empty();
-    const bool is_unknown = !has_subcommand && argc > 1 && argv[1][0] != '-';
-    print_error(
-        fmt::format("{}; see `{}`",
-                    is_unknown ? fmt::format("there is no subcommand '{}'", argv[1]) : error.what(),
-                    help_of_call(app)));
+    print_wrong_call(app, error);
     return kWrongCall;
   }
   if (std::fflush(stdout) != 0) lacuna::throw_errno("standard output", "cannot write");

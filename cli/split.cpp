@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/recording/trial_split.h"
 #include "lacuna/screen/split.h"
+#include "lacuna/screen/split_notes.h"
 
 namespace lacuna::cli {
 namespace {
@@ -16,7 +18,7 @@ struct Options {
   std::string screen, name, by, file, repeats = "together", repeated;
   std::vector<double> fractions = {0.8, 0.1, 0.1};
   DrawOptions draw;
-  bool remove = false;
+  bool remove = false, each = false;
 };
 
 Split make_split(const Screen& screen, const Options& options) {
@@ -65,7 +67,8 @@ RecordingSplit make_recording_split(const Recording& recording, const Options& o
   if (!options.by.empty() && options.by != "trial")
     throw UsageError("a recording is split by trial or by file, not by {}", options.by);
   if (!options.file.empty()) throw UsageError("--file goes with --by file");
-  if (!options.draw.column.empty()) throw UsageError("--column is for screens");
+  if (!options.draw.column.empty() || !options.draw.hold_out.empty() || options.each)
+    throw UsageError("--column, --hold-out and --each are for screens");
   TrialSplitOptions draw;
   for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
   draw.seed = options.draw.seed;
@@ -91,15 +94,13 @@ void run_recording(const Options& options) {
              split.how.at("by").get<std::string>(), format_table(rows, {1, 2, 3}));
 }
 
-void run(const Options& options) {
-  if (is_recording(options)) return run_recording(options);
-  if (options.by == "trial") throw UsageError("--by trial is for recordings");
-  if (!options.repeated.empty()) throw UsageError("--repeated is for recordings");
-  if (options.repeats == "session") throw UsageError("--repeats session is for recordings");
-  const Screen screen = Screen::open(options.screen);
-  Split split = make_split(screen, options);
+void save(const Options& options, Split& split) {
   split.how["command"] = command_line();
   lacuna::add_split(options.screen, split);
+}
+
+void save_and_print(const Screen& screen, Split split, const Options& options) {
+  save(options, split);
   std::vector<std::vector<std::string>> rows = {{"part", "samples", "share"}};
   const double all = double(std::max<uint64_t>(1, screen.samples().size()));
   for (const auto& [part, count] : split.how.at("counts").items())
@@ -107,6 +108,54 @@ void run(const Options& options) {
                     fmt::format("{:.2f}%", 100 * count.get<double>() / all)});
   fmt::print("split '{}' of {}, by {}\n{}", split.name, options.screen, options.by,
              format_table(rows, {1, 2}));
+  for (const auto& note : split_notes(split)) print_note(note);
+  if (options.by != "file") return;
+  const uint32_t genes = screen.graph().genes().size();
+  const auto shared = count_shared_sets(screen.samples(), genes, split).words(split.name);
+  if (!shared.empty()) print_note(shared);
+}
+
+// One split for every category that samples have: it is test, the others are training and
+// validation. All are drawn before the first is saved.
+void run_each(const Screen& screen, const Options& options) {
+  const std::string& name = options.draw.column;
+  if (options.by != "category" || name.empty())
+    throw UsageError("--each goes with --by category --column NAME");
+  if (!options.draw.hold_out.empty()) throw UsageError("--each and --hold-out exclude each other");
+  const Column column = find_values(screen.samples(), name);
+  std::set<uint32_t> codes;
+  if (column.is_category())
+    for (uint64_t s = 0; s < screen.samples().size(); ++s)
+      if (const auto code = column.code(s)) codes.insert(*code);
+  if (codes.size() < 2)
+    throw Error("column '{}' has {} categories with samples; --each needs two or more", name,
+                codes.size());
+  std::vector<Split> splits;
+  for (const uint32_t code : codes) {
+    Options one = options;
+    one.draw.hold_out = {column.categories.at(code)};
+    one.name = fmt::format("{}-{}", options.name, column.categories[code]);
+    splits.push_back(make_split(screen, one));
+  }
+  std::vector<std::vector<std::string>> rows = {{"split", "train", "validation", "test", "unused"}};
+  for (auto& split : splits) {
+    save(options, split);
+    rows.push_back({split.name});
+    for (const char* part : {"train", "validation", "test", "unused"})
+      rows.back().push_back(with_commas(split.how.at("counts").at(part).get<uint64_t>()));
+  }
+  fmt::print("{} splits of {}: one category of '{}' is test in each\n{}", splits.size(),
+             options.screen, name, format_table(rows, {1, 2, 3, 4}));
+}
+
+void run(const Options& options) {
+  if (is_recording(options)) return run_recording(options);
+  if (options.by == "trial") throw UsageError("--by trial is for recordings");
+  if (!options.repeated.empty()) throw UsageError("--repeated is for recordings");
+  if (options.repeats == "session") throw UsageError("--repeats session is for recordings");
+  const Screen screen = Screen::open(options.screen);
+  if (options.each) return run_each(screen, options);
+  save_and_print(screen, make_split(screen, options), options);
 }
 
 }  // namespace
@@ -126,9 +175,11 @@ void add_split(CLI::App& app) {
                    "gene: every test sample removes a gene that training never removes\n"
                    "pair: the recurring pair of genes of a test sample never occurs in training;\n"
                    "  with --column, its categories are the pairs\n"
+                   "category: the categories of --column (screens, batches) are held out whole;\n"
+                   "  leave-one-screen-out is --hold-out or --each\n"
                    "trial: of a recording, by whole trials (its default)\n"
                    "file: from --file")
-      ->check(CLI::IsMember({"random", "stratified", "gene", "pair", "trial", "file"}));
+      ->check(CLI::IsMember({"random", "stratified", "gene", "pair", "category", "trial", "file"}));
   command
       ->add_option(
           "--fractions", options->fractions,
@@ -138,6 +189,13 @@ void add_split(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--seed", options->draw.seed, "Same seed, same split")->capture_default_str();
   command->add_option("--column", options->draw.column, "A column or a label");
+  command
+      ->add_option("--hold-out", options->draw.hold_out,
+                   "By category: these are test, all of them; the rest is train and validation")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_flag("--each", options->each,
+                    "By category: leave one out, a split for every category: NAME-CATEGORY");
   command->add_option("--bins", options->draw.bins, "Bins of equal size for a column of numbers")
       ->capture_default_str();
   command
@@ -166,6 +224,8 @@ void add_split(CLI::App& app) {
       "  lacuna split demo --name random --by random --seed 1\n"
       "  lacuna split demo --name random --remove\n"
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
+      "  lacuna split demo --name new-screen --by category --column screen --hold-out Kuzmin2018\n"
+      "  lacuna split demo --name leave-out --by category --column screen --each\n"
       "  lacuna split demo --name even --by stratified --column label:gene_interaction\n"
       "  lacuna split demo --name published --by file --file split.json\n"
       "  lacuna split recording --name trials --fractions 0.8,0.1,0.1 --seed 1");

@@ -42,6 +42,12 @@ struct ExportCall {
   ExportRequest request;
 };
 
+// Of `lacuna plan --config`
+struct PlanTrainingCall {
+  fs::path config;
+  std::vector<std::string> settings;
+};
+
 struct PredictCall {
   fs::path run, recording;
   std::string shard = "1/1";
@@ -75,6 +81,9 @@ struct BenchStepCall {
   StepCounts counts;
 };
 
+// How long that training takes here (train/pace/pace.h): what is trained, seconds, step_seconds,
+// steps_an_epoch, epochs, threads, and the same in words, with advice where it is long.
+Json training_pace(const PlanTrainingCall& call);
 void run(const CompareCall& call);
 void run(const EvaluateCall& call);
 void run(const ExportCall& call);

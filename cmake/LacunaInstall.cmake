@@ -1,4 +1,4 @@
-# cmake --install: the programs, the libraries, the headers, and a CMake package.
+# cmake --install: the programs, the libraries, the headers, a CMake package, the configs, and the Python package.
 #   find_package(lacuna)                    lacuna::lacuna, and lacuna::lacuna_cuda where it was built
 #   find_package(lacuna COMPONENTS torch)   also lacuna::lacuna_torch; LACUNA_PYTHON names the Python whose torch it uses
 include(CMakePackageConfigHelpers)
@@ -47,6 +47,18 @@ install(TARGETS ${programs})
 install(FILES bench/ladder_peers.py bench/plain_models.py bench/plain_predictions.py bench/recording_peers.py bench/step.py
               bench/step_opponents.py bench/transform_function.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)
+
+install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna)
+
+# The Python package, where a Python of the version that it was built with looks for packages under this prefix; its
+# libraries are those above (python/lacuna/_library.py). A wheel has its own way.
+if(TARGET lacuna_core AND NOT SKBUILD)
+  set(python_folder lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR}/site-packages)
+  file(WRITE ${CMAKE_BINARY_DIR}/python_folder ${python_folder})
+  install(DIRECTORY python/lacuna DESTINATION ${python_folder} PATTERN __pycache__ EXCLUDE)
+  install(TARGETS lacuna_core DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${CMAKE_BINARY_DIR}/built_for_torch DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 
 configure_package_config_file(cmake/lacunaConfig.cmake.in ${CMAKE_BINARY_DIR}/lacunaConfig.cmake
                               INSTALL_DESTINATION ${package_dir} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)

@@ -17,7 +17,7 @@ nanobind_add_module(lacuna_core STABLE_ABI NB_STATIC NOMINSIZE NB_SUPPRESS_WARNI
 target_include_directories(lacuna_core PRIVATE python/core)
 target_link_libraries(lacuna_core PRIVATE lacuna)
 lacuna_link_fmt(lacuna_core)
-set_target_properties(lacuna_core PROPERTIES OUTPUT_NAME _core UNITY_BUILD ON INSTALL_RPATH $ORIGIN/lib)
+set_target_properties(lacuna_core PROPERTIES OUTPUT_NAME _core UNITY_BUILD ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN")
 if(SKBUILD)  # a wheel: everything lies inside the package
   install(TARGETS lacuna_core DESTINATION .)
   install(FILES ${CMAKE_BINARY_DIR}/built_for_torch DESTINATION lib)

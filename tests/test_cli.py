@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from program import Started
+from program import ROOT, Started
 from program import lacuna as run
 
 SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader", "report"]
@@ -25,7 +25,6 @@ def test_every_help_has_an_example(words):
 
 @pytest.mark.parametrize("words, culprit", [
     (["frobnicate"], "frobnicate"),
-    ([], "subcommand"),
     (["info"], "path"),
     (["info", "x", "--no-such-option"], "--no-such-option"),
     (["generate", "screen", "x", "--size", "enormous"], "enormous"),
@@ -36,6 +35,42 @@ def test_a_wrong_call_is_one_line_and_exit_2(words, culprit):
     assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
     assert culprit.lower() in result.stderr.lower()
     assert result.stdout == ""
+
+
+WORKFLOW = ["import", "split", "plan", "train", "evaluate", "compare", "predict", "report"]
+
+
+@pytest.mark.parametrize("words", [[], ["help"]])
+def test_without_a_command_the_workflow_is_shown_in_order(words):
+    result = run(*words)
+    assert result.returncode == 0 and result.stderr == ""
+    places = [result.stdout.index(f"  lacuna {command} ") for command in WORKFLOW]
+    assert places == sorted(places) and len(result.stdout.splitlines()) <= 24
+
+
+def test_help_of_a_command():
+    for words in (["split"], ["import", "screen"]):
+        assert run("help", *words).stdout == run(*words, "--help").stdout != ""
+
+
+@pytest.mark.parametrize("words, meant", [
+    (["trian"], "train"), (["imprt", "screen"], "import"), (["Predict", "run"], "predict"), (["import", "scren"], "screen"),
+    (["bench", "lader"], "ladder"), (["help", "reprot"], "report"), (["info", "x", "--jso"], "--json"),
+    (["split", "x", "--name", "y", "--colum=z"], "--column"), (["qqqqqqq"], None),
+])  # fmt: skip
+def test_a_near_miss_is_suggested(words, meant):
+    result = run(*words)
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    assert "did you mean" not in result.stderr if meant is None else f"; did you mean '{meant}'?" in result.stderr
+
+
+def test_the_first_steps_of_help_are_those_of_the_demo():
+    """They end as well as it does: the same screen, split and config."""
+    steps = run("--help").stdout.replace("\\\n", " ")
+    demo = (ROOT / "scripts/demo").read_text().replace("\\\n", " ").replace("$out/mini", "demo").replace("$out/", "")
+    for command in ("generate screen demo", "split demo", "train configs/demo.yaml"):
+        line = next(line for line in steps.splitlines() if f"lacuna {command}" in line)
+        assert " ".join(line.split()) in " ".join(demo.split()), line
 
 
 @pytest.mark.parametrize("words, help", [

@@ -269,6 +269,7 @@ def test_standard_output_that_takes_nothing(screen):
         (["info"], "PATH"),
         (["info", "SCREEN", "--jsn"], "--jsn"),
         (["subset", "SCREEN", "out"], "--where"),
+        (["subset", "SCREEN", "out", "--seed", "3"], "--random"),
         (["subset", "SCREEN", "out", "--where", "removed"], "is not a comparison"),
         (["subset", "SCREEN", "out", "--where", "removed=two"], "not a number"),
         (["concat", "out", "SCREEN"], "SCREENS"),

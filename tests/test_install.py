@@ -44,6 +44,20 @@ def test_a_call_that_needs_torch_finds_it_from_a_link_on_the_path(prefix, tmp_pa
     assert (tmp_path / "my  steps.json").exists()
 
 
+def test_configs_and_the_python_package_are_installed(prefix, tmp_path):
+    configs = prefix / "share" / "lacuna" / "configs"
+    assert {path.name for path in configs.iterdir()} == {path.name for path in (ROOT / "configs").iterdir()}
+    packages = list(prefix.rglob("site-packages"))
+    if not packages:
+        pytest.skip("lacuna was built without torch")
+    environment = {key: value for key, value in os.environ.items() if key != "LACUNA_LIBRARY"}
+    environment["PYTHONPATH"] = str(packages[0])
+    script = ("import lacuna; screen = lacuna.Screen.generate('s', samples=20); "
+              "print(lacuna.__file__, len(screen), lacuna.library_path)")
+    said = run(sys.executable, "-c", script, cwd=tmp_path, env=environment).split()
+    assert said[0].startswith(str(prefix)) and said[1] == "20" and said[2].startswith(str(prefix)), said
+
+
 def test_the_peers_of_the_benches_are_installed(prefix):
     bench = prefix / "share" / "lacuna" / "bench"
     for name in ("ladder_peers", "plain_models", "plain_predictions", "step", "step_opponents"):

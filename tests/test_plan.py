@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from program import accept_file, fail, lacuna, succeed
+from program import ROOT, accept_file, fail, has_torch, lacuna, succeed
 
 RUNGS = "disk:u8 disk:bits disk:bf16 disk:positions ram:u8 ram:bits worker device kernel".split()
 
@@ -193,3 +193,18 @@ def test_damaged_sample_is_named(tiny, tmp_path):
 
 def test_help_has_an_example():
     assert "lacuna plan demo" in lacuna("plan", "--help").stdout
+
+
+def test_how_long_a_training_takes_is_measured(tiny):
+    if not has_torch():
+        pytest.skip("a build without torch")
+    succeed("split", tiny, "--name", "random", "--by", "random", "--seed", 1)
+    config = ROOT / "configs" / "tiny.yaml"
+    words = ("--config", config, "--set", "train.device=cpu", "--set", "train.batch=16", "--set", "train.epochs=7")
+    found = plan(tiny, *words)["training"]
+    assert found["epochs"] == 7 and found["steps_an_epoch"] == 10 and found["step_seconds"] > 0  # 160 samples
+    assert found["seconds"] == pytest.approx(70 * found["step_seconds"]) and found["advice"] == ""
+    long = succeed("plan", tiny, *words, "--set", "train.epochs=1000000000")
+    assert "this takes hours on a CPU. Shorter: a GPU" in long and "steps an epoch, 1,000,000,000 epochs" in long
+    assert "with --config CONFIG it is timed" in succeed("plan", tiny)
+    assert "--set goes with --config" in fail("plan", tiny, "--set", "train.epochs=7", code=2)

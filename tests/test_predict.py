@@ -134,6 +134,31 @@ def test_what_it_wrote_is_a_list_of_samples(folder, run, genes):
     assert (folder / "second.csv").read_text() == (folder / "first.csv").read_text()
 
 
+def test_pairs_with_given_genes_from_a_list_without_the_measured(folder, run, genes, pairs):
+    """Against all pairs: the same numbers of those that are asked for, and no others."""
+    predicted = {frozenset(names): value for names, value in zip(*pairs)}
+    (folder / "list.txt").write_text("\n".join(genes[10:20]))
+    out = folder / "with.csv"
+    succeed("predict", run, "--all-pairs-with", f"{genes[1]},{genes[2]}", "--genes", folder / "list.txt", "--out", out)
+    names, values = read_csv(out)
+    assert names == [(genes[a], genes[b]) for a in (1, 2) for b in range(10, 20)]
+    assert values.ravel() == pytest.approx([predicted[frozenset(pair)].item() for pair in names], rel=1e-6, abs=1e-6)
+    succeed("predict", run, "--all-pairs-with", genes[5], "--out", folder / "five.csv")
+    assert len(read_csv(folder / "five.csv")[0]) == 39
+
+    # All samples of this screen remove three genes: the unmeasured triples with one are the rest.
+    given = samples_of(folder, range(len(numpy.load(folder / "screen/samples/ptr.npy")) - 1))
+    triples = {frozenset(genes[g] for g in sample) for sample in given if len(set(sample)) == 3}
+    gene = genes[given[0][0]]
+    said = succeed("predict", run, "--all-triples-with", gene, "--unmeasured", "--out", folder / "unmeasured.csv")
+    left = {frozenset(sample) for sample in read_csv(folder / "unmeasured.csv")[0]}
+    every = {frozenset((gene, a, b)) for a, b in itertools.combinations([g for g in genes if g != gene], 2)}
+    assert left == every - triples and len(left) < len(every) and f"{len(left)} unmeasured samples" in said
+    (folder / "known.txt").write_text(" ".join(genes[g] for g in given[0]))
+    words = ("predict", run, "--samples", folder / "known.txt", "--unmeasured", "--out", folder / "none.csv")
+    assert "the screen has them all" in fail(*words)
+
+
 @pytest.mark.parametrize("lowest", [False, True])
 def test_top_is_a_sort_of_all(folder, run, pairs, lowest):
     words = succeed("predict", run, "--all-pairs", "--top", 25, *(["--lowest"] if lowest else []),

@@ -36,6 +36,14 @@ def test_a_run_is_complete(folder, reference):
     assert np.array_equal(labels.reshape(len(labels), -1)[numbers], measured)
 
 
+def test_the_first_line_says_how_long_and_the_run_keeps_its_threads(folder, reference):
+    assert setting(reference, "train", "compute_threads") == str(json.loads((reference / "run.json").read_text())["threads"])
+    done = lacuna(*words(folder, folder / "first-line", **{"train.epochs": 1}))
+    first = done.stdout.splitlines()[0]
+    assert re.fullmatch(r"hetero_gin with \d+ parameters on cpu; about \d+ s here: [\d.]+ ms a step, 20 steps an epoch, 1 epochs, "
+                        r"1 thread", first), first  # fmt: skip
+
+
 def test_epoch_loss_is_the_mean_of_its_steps(reference):
     for epoch in lines(reference, "epoch"):
         losses = [line["loss"] for line in lines(reference, "step") if line["epoch"] == epoch["epoch"]]
@@ -118,15 +126,24 @@ def test_a_run_can_be_used_from_any_directory(folder, tmp_path):
     assert "nothing to resume" in lacuna(*call, "--resume", cwd=tmp_path).stderr  # the same place in other words
 
 
-def test_small_steps_take_one_thread(folder, monkeypatch):
+def test_small_steps_take_one_thread_others_what_was_measured(folder, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
     threads = lambda run: json.loads((run / "run.json").read_text())["threads"]
     assert threads(train(folder, folder / "one-thread", train__epochs=1)) == 1
+    large = {"train.epochs": 1, "train.batch": 160, "model.width": 64}
     if len(os.sched_getaffinity(0)) > 1:
-        large = train(folder, folder / "threads", train__epochs=1, train__batch=160, model__width=64)
-        assert threads(large) > 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert threads(train(folder, folder / "two-threads", train__epochs=1)) == 2
+        done = lacuna(*words(folder, folder / "threads", **large))
+        timed, taken = re.search(r"note: a step takes (.*): (\d+) threads? \(", done.stderr).groups()
+        seconds = {int(count): float(value) * {"ms": 1e-3, "s": 1}[unit]
+                   for value, unit, count in re.findall(r"([\d.]+) (ms|s) with (\d+)", timed)}  # fmt: skip
+        assert 1 in seconds and len(seconds) > 1 and int(taken) in seconds
+        assert seconds[int(taken)] <= min(seconds.values()) / 0.89  # more threads must be a tenth faster
+        assert threads(folder / "threads") == int(taken)
+        assert setting(folder / "threads", "train", "compute_threads") == taken
+    told = train(folder, folder / "told", **large, **{"train.compute_threads": 2})
+    assert threads(told) == 2 and setting(told, "train", "compute_threads") == "2"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads(train(folder, folder / "environment", **large)) == 3
 
 
 def test_a_loss_that_is_not_finite(folder):

@@ -57,8 +57,11 @@ Comparison run_grid(const CompareCall& call) {
                           state == RunState::begun ? ", resumed" : ""));
   };
   const auto train_run = [&](const Config& config, const fs::path& run, bool resume) {
-    const TrainRequest request = {
-        .out = run, .resume = resume, .command = command_line(), .version = LACUNA_VERSION};
+    const TrainRequest request = {.out = run,
+                                  .resume = resume,
+                                  .measure = true,
+                                  .command = command_line(),
+                                  .version = LACUNA_VERSION};
     try {
       if (train(config, request, lines) == RunEnd::stopped) return false;
     } catch (const std::exception& error) {

@@ -18,9 +18,8 @@ namespace {
 
 void predict_recording(const PredictCall& call, const Run& run) {
   const PredictRequest& request = call.request;
-  if (!request.samples.empty() || request.all_pairs || !request.all_triples_with.empty() ||
-      request.top > 0 || request.lowest || !request.by.empty() || !request.screen.empty() ||
-      request.batch > 0 || call.shard != "1/1")
+  if (request.chooses_samples() || request.top > 0 || request.lowest || !request.by.empty() ||
+      !request.screen.empty() || request.batch > 0 || call.shard != "1/1")
     throw UsageError(
         "{} is the run of a recording: all its windows are predicted; it takes --out FOLDER, "
         "--checkpoint, --device and --recording only",
@@ -52,8 +51,9 @@ void run(const PredictCall& call) {
                                ? fmt::format("the {} {} of ", with_commas(result.written),
                                              request.lowest ? "lowest" : "highest")
                                : "";
-  fmt::print("{}: {}{} samples, predicted with checkpoint {} in {:.1f} s\n", request.out.string(),
-             kept, with_commas(result.asked), result.checkpoint, seconds.count());
+  fmt::print("{}: {}{} {}samples, predicted with checkpoint {} in {:.1f} s\n", request.out.string(),
+             kept, with_commas(result.asked), request.unmeasured ? "unmeasured " : "",
+             result.checkpoint, seconds.count());
 }
 
 }  // namespace lacuna::cli

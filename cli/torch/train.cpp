@@ -33,6 +33,7 @@ void run(const TrainCall& call) {
   const TrainRequest request = {.out = call.out.empty() ? free_place(call.config) : call.out,
                                 .resume = call.resume,
                                 .tensorboard = call.tensorboard,
+                                .measure = true,
                                 .command = command_line(),
                                 .version = LACUNA_VERSION};
   if (!ranks().is_alone() && call.out.empty())

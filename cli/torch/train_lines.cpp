@@ -12,6 +12,9 @@
 namespace lacuna::cli {
 namespace {
 
+// Where lines stay: the first soon, so that one sees that it goes on, and how fast.
+constexpr std::chrono::steady_clock::duration kFirstLine = std::chrono::seconds(4);
+
 std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-";
 }
@@ -57,7 +60,10 @@ void TrainLines::step(const TrainProgress& p) {
       fmt::format("epoch {:.2f}/{}  loss {}  validation {} {}{}", share, p.epochs, number(p.loss),
                   p.scores.at(0).title, number(p.best), speed(p));
   if (!is_terminal_) {
-    if (Clock::now() - printed_ > kLineEvery) print(line);
+    if (Clock::now() - printed_ > (has_printed_step_ ? Clock::duration(kLineEvery) : kFirstLine)) {
+      print(line);
+      has_printed_step_ = true;
+    }
     return;
   }
   clear_line();

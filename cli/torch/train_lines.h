@@ -30,7 +30,7 @@ class TrainLines : public TrainListener {
   void print(const std::string& line);
 
   bool is_terminal_;
-  bool shown_ = false;
+  bool shown_ = false, has_printed_step_ = false;
   Clock::time_point printed_;  // when the last line that stays was
   TerminalProgress progress_;
 };

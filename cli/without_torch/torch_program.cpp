@@ -51,6 +51,10 @@ void need_torch(const std::string& what) {
 }
 #endif
 
+Json training_pace(const PlanTrainingCall&) {
+  need_torch("lacuna plan --config");
+  return {};
+}
 void run(const CompareCall&) { need_torch("lacuna compare"); }
 void run(const EvaluateCall&) { need_torch("lacuna evaluate"); }
 void run(const ExportCall&) { need_torch("lacuna export"); }

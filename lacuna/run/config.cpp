@@ -46,6 +46,7 @@ train:
   device: auto        # cpu, cuda
   seed: 1
   threads: 1          # of the loader
+  compute_threads: auto  # of torch on the CPU; auto: measured, and kept in the run's config
   log_every: 50       # steps
   checkpoint_minutes: 5
 evaluate:
@@ -98,6 +99,8 @@ TrainOptions read_train(const Settings& s, DataKind kind) {
   t.device = s.choice("device", {"auto", "cpu", "cuda"});
   t.seed = uint64_t(s.count("seed", 0, std::numeric_limits<int64_t>::max()));
   t.threads = s.count("threads", 0, 1024);
+  if (is_screen && s.text("compute_threads") != "auto")
+    t.compute_threads = s.count("compute_threads", 1, 1024);
   t.log_every = s.count("log_every", 1);
   t.checkpoint_minutes = s.number("checkpoint_minutes", 0);
   return t;

@@ -35,7 +35,8 @@ struct TrainOptions {
   std::string precision;  // f32, bf16
   std::string device;     // auto, cpu, cuda
   uint64_t seed;
-  int64_t threads;  // loader threads
+  int64_t threads;              // loader threads
+  int64_t compute_threads = 0;  // torch's on the CPU; 0: measured ("auto", train/pace)
   int64_t log_every;
   double checkpoint_minutes;
 };

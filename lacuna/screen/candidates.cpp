@@ -1,13 +1,18 @@
 #include "lacuna/screen/candidates.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/text/csv.h"
 #include "lacuna/core/text/nearest.h"
 #include "lacuna/screen/import/table.h"
+#include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {
 namespace {
@@ -15,10 +20,9 @@ namespace {
 // All samples that remove some given genes and one or two of the others.
 class Combinations : public Candidates {
  public:
-  Combinations(std::span<const uint32_t> given, uint32_t chosen, uint32_t gene_count)
-      : given_(given.begin(), given.end()), chosen_(chosen) {
-    for (uint32_t gene = 0; gene < gene_count; ++gene)
-      if (std::find(given.begin(), given.end(), gene) == given.end()) others_.push_back(gene);
+  Combinations(std::span<const uint32_t> given, uint32_t chosen, std::vector<uint32_t> pool)
+      : given_(given.begin(), given.end()), others_(std::move(pool)), chosen_(chosen) {
+    for (const uint32_t gene : given) std::erase(others_, gene);
     const uint64_t n = others_.size();
     size_ = chosen == 1 ? n : n * (n - (n > 0)) / 2;
     widest_ = uint32_t(given.size()) + chosen;
@@ -43,6 +47,61 @@ class Combinations : public Candidates {
   uint32_t chosen_;                // of the others: 1 or 2
   size_t first_ = 0, second_ = 1;  // places in others_ of the next sample
   uint64_t done_ = 0;
+};
+
+class PairsWith : public Candidates {
+ public:
+  PairsWith(std::span<const uint32_t> given, const std::vector<uint32_t>& pool) {
+    for (const uint32_t gene : given) {
+      std::vector<uint32_t> partners = pool;
+      std::erase(partners, gene);
+      // A pair with an earlier given gene came there, if this one was among its partners.
+      if (std::binary_search(pool.begin(), pool.end(), gene))
+        for (const auto& earlier : lists_) std::erase(partners, earlier.gene);
+      size_ += partners.size();
+      lists_.push_back({gene, std::move(partners)});
+    }
+    widest_ = 2;
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    while (list_ < lists_.size() && partner_ == lists_[list_].partners.size()) {
+      ++list_;
+      partner_ = 0;
+    }
+    if (list_ == lists_.size()) return false;
+    genes = {lists_[list_].gene, lists_[list_].partners[partner_++]};
+    return true;
+  }
+
+ private:
+  struct List {
+    uint32_t gene;
+    std::vector<uint32_t> partners;
+  };
+  std::vector<List> lists_;
+  size_t list_ = 0, partner_ = 0;  // of the next sample
+};
+
+class Unmeasured : public Candidates {
+ public:
+  Unmeasured(const std::function<std::unique_ptr<Candidates>()>& make, MeasuredSets measured)
+      : all_(make()), measured_(std::move(measured)) {
+    std::vector<uint32_t> genes;
+    while (next(genes)) ++size_;
+    widest_ = all_->widest();
+    all_ = make();
+  }
+
+  bool next(std::vector<uint32_t>& genes) override {
+    while (all_->next(genes))
+      if (!measured_.has(genes)) return true;
+    return false;
+  }
+
+ private:
+  std::unique_ptr<Candidates> all_;
+  MeasuredSets measured_;
 };
 
 class OfShard : public Candidates {
@@ -241,16 +300,63 @@ std::unique_ptr<Candidates> shard_of(std::unique_ptr<Candidates> all, const Shar
   return std::make_unique<OfShard>(std::move(all), shard);
 }
 
-std::unique_ptr<Candidates> all_pairs(uint32_t gene_count) {
-  return std::make_unique<Combinations>(std::span<const uint32_t>(), 2, gene_count);
+std::vector<uint32_t> all_genes(uint32_t count) {
+  std::vector<uint32_t> genes(count);
+  std::iota(genes.begin(), genes.end(), 0u);
+  return genes;
 }
 
-std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, uint32_t gene_count) {
+std::vector<uint32_t> listed_genes(const fs::path& file, const Names& names) {
+  const auto lines = listed_samples(file, names);
+  std::vector<uint32_t> genes, line;
+  while (lines->next(line)) genes.insert(genes.end(), line.begin(), line.end());
+  std::sort(genes.begin(), genes.end());
+  genes.erase(std::unique(genes.begin(), genes.end()), genes.end());
+  return genes;
+}
+
+std::unique_ptr<Candidates> all_pairs(std::vector<uint32_t> pool) {
+  return std::make_unique<Combinations>(std::span<const uint32_t>(), 2, std::move(pool));
+}
+
+std::unique_ptr<Candidates> all_pairs_with(std::span<const uint32_t> given,
+                                           const std::vector<uint32_t>& pool) {
+  if (given.empty()) throw Error("all pairs with no gene: name one or more");
+  if (std::set(given.begin(), given.end()).size() < given.size())
+    throw Error("all pairs with a gene that is named twice: name different ones");
+  return std::make_unique<PairsWith>(given, pool);
+}
+
+std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given,
+                                             const std::vector<uint32_t>& pool) {
   if (given.empty() || given.size() > 2)
     throw Error("all triples with {} genes: name one gene or two", given.size());
   if (given.size() == 2 && given[0] == given[1])
     throw Error("all triples with a gene that is named twice: name one gene or two different ones");
-  return std::make_unique<Combinations>(given, 3 - uint32_t(given.size()), gene_count);
+  return std::make_unique<Combinations>(given, 3 - uint32_t(given.size()), pool);
+}
+
+MeasuredSets::MeasuredSets(const Samples& samples, uint32_t gene_count,
+                           std::span<const uint64_t> labels) {
+  GeneSets sets(samples, gene_count);
+  const auto values = samples.labels.as<float>();  // [S, L]
+  const uint64_t count = samples.label_count();
+  for (uint64_t s = 0; s < samples.size(); ++s) {
+    const bool is_measured = std::any_of(labels.begin(), labels.end(), [&](uint64_t label) {
+      return !std::isnan(values[s * count + label]);
+    });
+    if (is_measured) keys_.insert(hash64(std::as_bytes(std::span(sets.read(s)))));
+  }
+}
+
+bool MeasuredSets::has(std::vector<uint32_t> genes) const {
+  std::sort(genes.begin(), genes.end());
+  return keys_.contains(hash64(std::as_bytes(std::span(genes))));
+}
+
+std::unique_ptr<Candidates> unmeasured(const std::function<std::unique_ptr<Candidates>()>& make,
+                                       MeasuredSets measured) {
+  return std::make_unique<Unmeasured>(make, std::move(measured));
 }
 
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names) {

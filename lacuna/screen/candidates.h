@@ -1,21 +1,24 @@
-// Samples to predict, measured or not: listed in a file, all pairs of genes, all triples with given
-// genes. They come one after another and are never all in memory.
+// Samples to predict: listed in a file, all pairs of genes, all pairs or triples with given genes,
+// measured or only those that are not. They come one after another and are never all in memory.
 //
-//   const auto candidates = all_pairs(6607);              // 21,822,921 of them
+//   const auto candidates = all_pairs(all_genes(6607));   // 21,822,921 of them
 //   std::vector<uint32_t> genes;
 //   while (candidates->next(genes)) predict(genes);       // {0, 1}, {0, 2}, ... {6605, 6606}
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "lacuna/core/shard.h"
 #include "lacuna/core/system/file.h"
 #include "lacuna/graph/names.h"
+#include "lacuna/screen/samples.h"
 
 namespace lacuna {
 
@@ -36,11 +39,36 @@ class Candidates {
 // Those of a shard; as wide as all of them.
 std::unique_ptr<Candidates> shard_of(std::unique_ptr<Candidates> all, const Shard& shard);
 
+// Those that others than the given genes are taken from, ascending, each once: 0 to count - 1, or
+// those that a file names (as listed_samples() reads it, however many a line).
+std::vector<uint32_t> all_genes(uint32_t count);
+std::vector<uint32_t> listed_genes(const fs::path& file, const Names& names);
+
 // Ascending by the first gene, then by the second.
-std::unique_ptr<Candidates> all_pairs(uint32_t gene_count);
+std::unique_ptr<Candidates> all_pairs(std::vector<uint32_t> pool);
+// The pairs of a given gene and one of the pool: the first given gene and its partners, ascending,
+// then the second and its partners, and so on; a pair of two given genes comes once. Throws Error
+// for no gene, or a repeated one.
+std::unique_ptr<Candidates> all_pairs_with(std::span<const uint32_t> given,
+                                           const std::vector<uint32_t>& pool);
 // The triples that remove all of `given`, one gene or two: those come first, as given, then the
 // others, ascending. Throws Error for another number of genes, or a repeated one.
-std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given, uint32_t gene_count);
+std::unique_ptr<Candidates> all_triples_with(std::span<const uint32_t> given,
+                                             const std::vector<uint32_t>& pool);
+
+// The sets of genes of a screen's samples for which one of these labels, by place, was measured.
+class MeasuredSets {
+ public:
+  MeasuredSets(const Samples& samples, uint32_t gene_count, std::span<const uint64_t> labels);
+  bool has(std::vector<uint32_t> genes) const;  // in any order
+
+ private:
+  std::unordered_set<uint64_t> keys_;  // hashes: two sets share one with a chance of 2^-64
+};
+// Those whose set of genes was not measured. `make` gives all of them, and is called twice: how
+// many are left must be known before the first is predicted.
+std::unique_ptr<Candidates> unmeasured(const std::function<std::unique_ptr<Candidates>()>& make,
+                                       MeasuredSets measured);
 
 // A text file with one sample per line: names of genes, separated by commas, tabs or spaces. A name
 // that holds one of these, or begins with '#', must stand in double quotes (a quote in it is

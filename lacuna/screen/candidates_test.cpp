@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/core/text/csv.h"
 
@@ -45,9 +50,9 @@ TEST(Candidates, AllPairs) {
     GeneLists expected;
     for (uint32_t a = 0; a < genes; ++a)
       for (uint32_t b = a + 1; b < genes; ++b) expected.push_back({a, b});
-    EXPECT_EQ(all_of(*all_pairs(genes)), expected) << genes;
+    EXPECT_EQ(all_of(*all_pairs(all_genes(genes))), expected) << genes;
   }
-  EXPECT_EQ(all_pairs(6607)->size(), 21'822'921u);
+  EXPECT_EQ(all_pairs(all_genes(6607))->size(), 21'822'921u);
 }
 
 TEST(Candidates, AllTriplesWithOneGeneOrTwo) {
@@ -57,14 +62,81 @@ TEST(Candidates, AllTriplesWithOneGeneOrTwo) {
       for (uint32_t a = 0; a < genes; ++a)
         for (uint32_t b = a + 1; b < genes; ++b)
           if (a != given && b != given) expected.push_back({given, a, b});
-      EXPECT_EQ(all_of(*all_triples_with({{given}}, genes)), expected);
+      EXPECT_EQ(all_of(*all_triples_with({{given}}, all_genes(genes))), expected);
     }
-  EXPECT_EQ(all_of(*all_triples_with({{3, 1}}, 5)), (GeneLists{{3, 1, 0}, {3, 1, 2}, {3, 1, 4}}));
-  EXPECT_TRUE(all_of(*all_triples_with({{0, 1}}, 2)).empty());
-  EXPECT_TRUE(all_of(*all_triples_with({{0}}, 1)).empty());
-  EXPECT_ERROR(all_triples_with({}, 5), "one gene or two");
-  EXPECT_ERROR(all_triples_with({{1, 2, 3}}, 5), "one gene or two");
-  EXPECT_ERROR(all_triples_with({{1, 1}}, 5), "twice");
+  EXPECT_EQ(all_of(*all_triples_with({{3, 1}}, all_genes(5))),
+            (GeneLists{{3, 1, 0}, {3, 1, 2}, {3, 1, 4}}));
+  EXPECT_TRUE(all_of(*all_triples_with({{0, 1}}, all_genes(2))).empty());
+  EXPECT_TRUE(all_of(*all_triples_with({{0}}, all_genes(1))).empty());
+  EXPECT_ERROR(all_triples_with({}, all_genes(5)), "one gene or two");
+  EXPECT_ERROR(all_triples_with({{1, 2, 3}}, all_genes(5)), "one gene or two");
+  EXPECT_ERROR(all_triples_with({{1, 1}}, all_genes(5)), "twice");
+}
+
+// By brute force: every pair that has a given gene and one of the pool, once.
+TEST(Candidates, AllPairsWithGivenGenes) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  for (int round = 0; round < 50; ++round) {
+    const uint32_t count = 2 + uint32_t(random.below(8));
+    std::vector<uint32_t> pool, given = shuffled(count, random);
+    for (uint32_t gene = 0; gene < count; ++gene)
+      if (random.below(2) == 0) pool.push_back(gene);
+    given.resize(1 + random.below(count));
+    const auto has = [](const std::vector<uint32_t>& list, uint32_t gene) {
+      return std::find(list.begin(), list.end(), gene) != list.end();
+    };
+    std::set<std::set<uint32_t>> expected;
+    for (uint32_t a = 0; a < count; ++a)
+      for (uint32_t b = 0; b < count; ++b)
+        if (a != b && has(given, a) && has(pool, b)) expected.insert({a, b});
+    const GeneLists found = all_of(*all_pairs_with(given, pool));
+    std::set<std::set<uint32_t>> sets;
+    for (const auto& pair : found) {
+      EXPECT_TRUE(has(given, pair[0]));
+      sets.insert({pair.begin(), pair.end()});
+    }
+    EXPECT_EQ(sets, expected);
+    EXPECT_EQ(found.size(), expected.size());
+  }
+  EXPECT_EQ(all_of(*all_pairs_with({{2, 0}}, all_genes(3))), (GeneLists{{2, 0}, {2, 1}, {0, 1}}));
+  EXPECT_ERROR(all_pairs_with({}, all_genes(3)), "no gene");
+  EXPECT_ERROR(all_pairs_with({{1, 1}}, all_genes(3)), "twice");
+}
+
+TEST(Candidates, OthersFromAList) {
+  EXPECT_EQ(all_of(*all_pairs({1, 4, 6})), (GeneLists{{1, 4}, {1, 6}, {4, 6}}));
+  EXPECT_EQ(all_of(*all_triples_with({{4, 9}}, {1, 4, 6})), (GeneLists{{4, 9, 1}, {4, 9, 6}}));
+  const TemporaryDirectory folder;
+  write_file(folder / "genes.txt", "HO\nYAL002W # why\nHO\n");
+  EXPECT_EQ(listed_genes(folder / "genes.txt", names()), (std::vector<uint32_t>{1, 3}));
+  write_file(folder / "wrong.txt", "HO\nYAL02W\n");
+  EXPECT_ERROR(listed_genes(folder / "wrong.txt", names()), "wrong.txt:2: there is no gene");
+}
+
+TEST(Candidates, UnmeasuredLeavesOutWhatTheScreenHas) {
+  SampleBuilder builder(4, {"fitness", "other"});
+  const auto add = [&](std::vector<uint32_t> genes, float fitness, float other) {
+    const float labels[] = {fitness, other};
+    builder.add(genes, labels);
+  };
+  add({2, 0}, 1, NAN);
+  add({1, 3, 1}, 1, 1);
+  add({0, 1}, NAN, 1);  // there, but its fitness was not measured
+  add({0, 2, 3}, 1, 1);
+  const Samples samples = builder.finish();
+  const auto left = [&](std::vector<uint64_t> labels) {
+    return all_of(
+        *unmeasured([] { return all_pairs(all_genes(4)); }, MeasuredSets(samples, 4, labels)));
+  };
+  EXPECT_EQ(left({0}), (GeneLists{{0, 1}, {0, 3}, {1, 2}, {2, 3}}));
+  EXPECT_EQ(left({1}), (GeneLists{{0, 2}, {0, 3}, {1, 2}, {2, 3}}));
+  EXPECT_EQ(left({0, 1}), (GeneLists{{0, 3}, {1, 2}, {2, 3}}));
+  const auto half = shard_of(unmeasured([] { return all_pairs(all_genes(4)); },
+                                        MeasuredSets(samples, 4, std::vector<uint64_t>{0})),
+                             parse_shard("2/2"));
+  EXPECT_EQ(all_of(*half), (GeneLists{{1, 2}, {2, 3}}));
 }
 
 TEST(Candidates, ListedInAFile) {

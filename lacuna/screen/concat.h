@@ -9,7 +9,7 @@
 //             NaN where a screen lacks the column (whole numbers beyond 2^53 are refused then).
 //   splits    kept where every screen has one of that name, else dropped (and named in the result).
 //             Samples that occur in several screens keep their parts, so a kept split may leak:
-//             draw a new one where screens overlap.
+//             draw a new one where count_shared_sets() (split_notes.h) finds some.
 //   source    optionally a column of categories that says which screen a sample came from
 #pragma once
 

@@ -17,8 +17,8 @@ namespace {
 // The members of Split::how that say which unit was held out. Splits that were drawn before units
 // were named have all but the name.
 struct Drawn {
-  std::string by;      // random, stratified, gene, pair; empty: not known
-  std::string column;  // of a split by pair
+  std::string by;      // random, stratified, gene, pair, category; empty: not known
+  std::string column;  // of a split by pair or category
   bool repeats_together = false;
   std::string why = {};
   bool operator==(const Drawn&) const = default;
@@ -41,10 +41,15 @@ Drawn read_how(const Json& how) {
         return unknown("it was joined from splits that hold out different units");
     return first;
   }
-  for (const SplitBy way : {SplitBy::random, SplitBy::stratified, SplitBy::gene, SplitBy::pair})
-    if (by == name(way))
-      return {by, way == SplitBy::pair ? text("column") : "",
-              how.contains("repeats_together") && how.at("repeats_together") == true};
+  for (const SplitBy way :
+       {SplitBy::random, SplitBy::stratified, SplitBy::gene, SplitBy::pair, SplitBy::category}) {
+    if (by != name(way)) continue;
+    const bool together = how.contains("repeats_together") && how.at("repeats_together") == true;
+    // Nothing but the named categories is test: its samples are what is left to resample.
+    if (how.contains("hold_out")) return {"random", "", together};
+    const bool has_column = way == SplitBy::pair || way == SplitBy::category;
+    return {by, has_column ? text("column") : "", together};
+  }
   return unknown("it was not drawn by lacuna, and what it holds out is not known");
 }
 
@@ -147,7 +152,7 @@ HeldOutUnits held_out_units(const Screen& screen, const Split& split,
   LACUNA_ASSERT(chosen.size() <= std::numeric_limits<uint32_t>::max());
   const Drawn drawn = read_how(split.how);
   if (drawn.by == "gene") return by_gene(screen, split, chosen);
-  if (drawn.by == "pair") return by_group(screen, drawn, chosen);
+  if (drawn.by == "pair" || drawn.by == "category") return by_group(screen, drawn, chosen);
   if (!drawn.by.empty() && drawn.repeats_together) return by_repeats(screen, chosen);
   HeldOutUnits units = each_sample(chosen.size());
   units.why = drawn.why;

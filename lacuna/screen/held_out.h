@@ -10,6 +10,7 @@
 //                       that it removes, and weighs the product of their draws
 //   pair                groups of samples that a common query pair keeps together
 //                       (sample_groups.h), or the categories of the column that was given
+//   category            the categories of the column; where test was named, as random
 //
 // A split of a subset has the unit of the split that it was taken from, and so has one of joined
 // screens where all agree. Where the unit is not known (an imported split), or nothing was held

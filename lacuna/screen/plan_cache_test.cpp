@@ -199,7 +199,7 @@ TEST_F(PlanCache, IsNoPartOfTheScreen) {
   Screen::open(screen.path()).check(Progress::none());
   EXPECT_EQ(Screen::open(screen.path()).fingerprint().value(), other.fingerprint().value());
   EXPECT_EQ(Screen::open(screen.path()).directory().bytes(), other.directory().bytes());
-  write_subset(screen, directory_ / "subset", {"removed<=4"}, {{"command", "test"}});
+  write_subset(screen, directory_ / "subset", {.where = {"removed<=4"}}, {{"command", "test"}});
   EXPECT_FALSE(fs::exists(directory_ / "subset" / "cache"));
 }
 

@@ -9,16 +9,18 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/text/json.h"
+#include "lacuna/core/text/nearest.h"
 #include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {
 namespace {
 
-constexpr std::array<std::pair<SplitBy, std::string_view>, 4> kWays = {
+constexpr std::array<std::pair<SplitBy, std::string_view>, 5> kWays = {
     {{SplitBy::random, "random"},
      {SplitBy::stratified, "stratified"},
      {SplitBy::gene, "gene"},
-     {SplitBy::pair, "pair"}}};
+     {SplitBy::pair, "pair"},
+     {SplitBy::category, "category"}}};
 
 constexpr std::array<Part, 4> kParts = {Part::train, Part::validation, Part::test, Part::unused};
 
@@ -93,6 +95,58 @@ std::vector<uint8_t> deal(SampleGroups& groups, const std::vector<uint32_t>& str
   return parts;
 }
 
+// How many groups there are, and how large the largest is: why shares may be missed.
+void describe_groups(SampleGroups& groups, Json& how) {
+  std::vector<uint32_t> sizes(groups.size());
+  for (uint32_t s = 0; s < groups.size(); ++s) ++sizes[groups.root(s)];
+  how["groups"] = groups.size() - uint64_t(std::count(sizes.begin(), sizes.end(), 0u));
+  how["largest_group"] = sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
+}
+
+// ---- by named categories
+
+// For every sample whether its category is one of `wanted`.
+std::vector<bool> is_in_categories(const Column& column, const std::vector<std::string>& wanted) {
+  std::vector<bool> is_wanted(column.categories.size());
+  for (const auto& category : wanted) {
+    const auto at = std::find(column.categories.begin(), column.categories.end(), category);
+    if (at == column.categories.end())
+      throw Error("column '{}' has no category '{}' to hold out; did you mean '{}'?", column.name,
+                  category, nearest_word(category, column.categories));
+    is_wanted[size_t(at - column.categories.begin())] = true;
+  }
+  std::vector<bool> is_in(column.values.size());
+  for (uint64_t s = 0; s < is_in.size(); ++s) {
+    const auto code = column.code(s);
+    is_in[s] = code && *code < is_wanted.size() && is_wanted[*code];
+  }
+  return is_in;
+}
+
+// Test is what was named. Groups without a test sample come first and are dealt out among the other
+// parts; a sample that shares a group with a test sample would give its label away.
+std::vector<uint8_t> hold_out_categories(SampleGroups& groups, const std::vector<bool>& is_test,
+                                         std::array<double, 4> fractions, uint64_t seed,
+                                         Json& how) {
+  fractions[2] = 0;
+  const double rest = fractions[0] + fractions[1] + fractions[3];
+  if (rest == 0) throw UsageError("all samples but the held out ones would be unused");
+  for (double& fraction : fractions) fraction /= rest;
+  std::vector<uint32_t> is_met(is_test.size());  // by a test sample of the same group
+  for (uint32_t s = 0; s < is_test.size(); ++s)
+    if (is_test[s]) is_met[groups.root(s)] = 1;
+  for (uint32_t s = 0; s < is_test.size(); ++s) is_met[s] = is_met[groups.root(s)];
+  std::vector<uint8_t> parts = deal(groups, is_met, fractions, seed);
+  uint64_t unused = 0;
+  for (uint32_t s = 0; s < is_test.size(); ++s) {
+    if (!is_met[s]) continue;
+    parts[s] = uint8_t(is_test[s] ? Part::test : Part::unused);
+    if (!is_test[s]) ++unused;
+  }
+  how["unused_repeats"] = unused;
+  return parts;
+}
+
 // ---- by gene
 
 // Holds genes out, in the given order, until `wanted` training samples have become `part`: first
@@ -144,6 +198,13 @@ std::vector<uint8_t> split_by_gene(const Screen& screen, const std::array<double
   };
   how["test_genes"] = hold_out_genes(all, order, Part::test, wanted(2), parts);
   how["validation_genes"] = hold_out_genes(all, order, Part::validation, wanted(1), parts);
+  uint64_t groups = 0, largest = 0;  // of a gene: the samples that remove it
+  for (uint32_t gene = 0; gene < gene_count; ++gene) {
+    groups += all.of(gene).empty() ? 0 : 1;
+    largest = std::max(largest, uint64_t(all.of(gene).size()));
+  }
+  how["groups"] = groups;
+  how["largest_group"] = largest;
   if (fractions[3] == 0) return parts;
   std::vector<uint32_t> training;
   for (uint32_t s = 0; s < count; ++s)
@@ -160,34 +221,54 @@ void check_options(const DrawOptions& options) {
     throw UsageError("a stratified split needs a column or a label to stratify by");
   if (options.by == SplitBy::stratified && options.bins < 2)
     throw UsageError("{} bins do not stratify; use at least 2", options.bins);
+  if (options.by == SplitBy::category && options.column.empty())
+    throw UsageError("a split by category needs a column whose categories are held out");
+  if (options.by != SplitBy::category && !options.hold_out.empty())
+    throw UsageError("categories to hold out go with a split by category, not by {}",
+                     name(options.by));
   if ((options.by == SplitBy::random || options.by == SplitBy::gene) && !options.column.empty())
     throw UsageError("a split by {} uses no column, but '{}' was given", name(options.by),
                      options.column);
 }
 
+Column find_categories(const Screen& screen, const DrawOptions& options) {
+  Column column = find_values(screen.samples(), options.column);
+  if (!column.is_category())
+    throw Error("column '{}' holds numbers; a split by {} needs categories", options.column,
+                name(options.by));
+  return column;
+}
+
 std::vector<uint8_t> split_by_groups(const Screen& screen, const DrawOptions& options,
-                                     const std::array<double, 4>& fractions, Progress& progress) {
+                                     const std::array<double, 4>& fractions, Json& how,
+                                     Progress& progress) {
   const uint64_t count = screen.samples().size();
   SampleGroups groups(count);
   std::vector<uint32_t> strata(count);
   if (options.repeats_together) unite_repeats(screen, groups, progress);
   if (options.by == SplitBy::stratified)
     strata = find_strata(find_values(screen.samples(), options.column), options.bins);
+  if (!options.hold_out.empty()) {
+    const auto is_test = is_in_categories(find_categories(screen, options), options.hold_out);
+    return hold_out_categories(groups, is_test, fractions, options.seed, how);
+  }
+  describe_groups(groups, how);
+  const Json without_units = how["groups"];
   if (options.by == SplitBy::pair && options.column.empty())
     unite_query_pairs(screen, groups, progress);
-  if (options.by == SplitBy::pair && !options.column.empty()) {
-    const Column column = find_values(screen.samples(), options.column);
-    if (!column.is_category())
-      throw Error("column '{}' holds numbers; a split by pair needs categories", options.column);
-    unite_categories(column, groups);
-  }
+  if ((options.by == SplitBy::pair || options.by == SplitBy::category) && !options.column.empty())
+    unite_categories(find_categories(screen, options), groups);
+  describe_groups(groups, how);
+  if (options.by == SplitBy::pair || options.by == SplitBy::category)
+    how["same_as_random"] = how["groups"] == without_units;
   return deal(groups, strata, fractions, options.seed);
 }
 
 // What is held out, for people and for held_out.h.
 std::string unit_of(const DrawOptions& options) {
   if (options.by == SplitBy::gene) return "genes";
-  if (options.by != SplitBy::pair) return "samples";
+  const bool is_by_unit = options.by == SplitBy::pair || options.by == SplitBy::category;
+  if (!is_by_unit || !options.hold_out.empty()) return "samples";
   return options.column.empty() ? "pairs"
                                 : fmt::format("categories of column '{}'", options.column);
 }
@@ -199,13 +280,18 @@ Json count_parts(const std::vector<uint8_t>& parts) {
   return counts;
 }
 
-void check_not_empty(const Json& counts, const std::array<double, 4>& fractions, SplitBy by) {
+void check_not_empty(const Json& how, const std::array<double, 4>& fractions, SplitBy by) {
+  const std::string groups =
+      how.contains("groups")
+          ? fmt::format(" ({} groups, the largest of {} samples)", how.at("groups").get<uint64_t>(),
+                        how.at("largest_group").get<uint64_t>())
+          : "";
   for (size_t p = 0; p < 3; ++p)
-    if (fractions[p] > 0 && counts[std::string(name(kParts[p]))] == 0)
+    if (fractions[p] > 0 && how.at("counts").at(std::string(name(kParts[p]))) == 0)
       throw Error(
           "no sample is left for {} in a split by {}: the samples hang together too much "
-          "or are too few; change the fractions or split in another way",
-          name(kParts[p]), name(by));
+          "or are too few{}; change the fractions or split in another way",
+          name(kParts[p]), name(by), groups);
 }
 
 }  // namespace
@@ -220,7 +306,7 @@ std::string_view name(SplitBy by) {
 SplitBy split_by_from_name(std::string_view name) {
   for (const auto& [way, word] : kWays)
     if (word == name) return way;
-  throw UsageError("'{}' is no way to split; use random, stratified, gene or pair", name);
+  throw UsageError("'{}' is no way to split; use random, stratified, gene, pair or category", name);
 }
 
 Split draw_split(const Screen& screen, std::string name, const DrawOptions& options,
@@ -234,12 +320,13 @@ Split draw_split(const Screen& screen, std::string name, const DrawOptions& opti
   how["unit"] = unit_of(options);
   if (!options.column.empty()) how["column"] = options.column;
   if (options.by == SplitBy::stratified) how["bins"] = options.bins;
+  if (!options.hold_out.empty()) how["hold_out"] = options.hold_out;
   if (options.by != SplitBy::gene) how["repeats_together"] = options.repeats_together;
   std::vector<uint8_t> parts = options.by == SplitBy::gene
                                    ? split_by_gene(screen, fractions, options.seed, how)
-                                   : split_by_groups(screen, options, fractions, progress);
+                                   : split_by_groups(screen, options, fractions, how, progress);
   how["counts"] = count_parts(parts);
-  check_not_empty(how["counts"], fractions, options.by);
+  check_not_empty(how, fractions, options.by);
   return {std::move(name), Array::from(std::move(parts)), std::move(how)};
 }
 

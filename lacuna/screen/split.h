@@ -17,15 +17,21 @@
 //               gene) may occur in training. Samples of fewer than two genes are dealt out at
 //               random. With a column of categories, its categories are the query pairs: all
 //               samples of a category lie in one part, samples of unknown category at random.
+//   category    the categories of a column are held out as a whole: screens, batches, query pairs.
+//               Samples of unknown category are dealt out at random. Named categories (hold_out)
+//               are test, all of them and nothing else: leave-one-screen-out. The other samples are
+//               training and validation in the ratio of their fractions; those that remove the same
+//               set of genes as a test sample are unused, unless repeats are drawn apart.
 //
 // Repeats: samples that remove the same set of genes go to the same part, else a test label could
 // be looked up in training. Where repeats differ in more than chance (one genotype in many media)
-// they can be drawn apart (repeats_together = false) by random, stratified, and pair with a column;
-// the others keep them together by their nature.
+// they can be drawn apart (repeats_together = false) by random, stratified, category, and pair with
+// a column; the others keep them together by their nature.
 //
 // Fractions are of samples. What they leave of 1 is unused. Each group goes to the part that is
 // furthest behind, so the counts differ from the fractions by less than one sample (random and
-// stratified without repeats) or about one group; the true counts are in Split::how. Throws Error
+// stratified without repeats) or about one group; the true counts are in Split::how, with the
+// number of groups and the size of the largest: split_notes.h makes words of them. Throws Error
 // where a part that was asked for would be empty.
 #pragma once
 
@@ -39,7 +45,7 @@
 
 namespace lacuna {
 
-enum class SplitBy { random, stratified, gene, pair };
+enum class SplitBy { random, stratified, gene, pair, category };
 std::string_view name(SplitBy by);
 SplitBy split_by_from_name(std::string_view name);
 
@@ -47,9 +53,10 @@ struct DrawOptions {
   SplitBy by = SplitBy::random;
   std::array<double, 3> fractions = {0.8, 0.1, 0.1};  // train, validation, test; together at most 1
   uint64_t seed = 0;
-  std::string column = {};  // stratified: a column or a label; pair: a column, or none
+  std::string column = {};  // stratified: a column or a label; pair: a column, or none; category
   uint32_t bins = 10;       // stratified by numbers
   bool repeats_together = true;
+  std::vector<std::string> hold_out = {};  // category: these are test; none: drawn by fractions
 };
 
 // Throws UsageError for options that cannot work, Error where the samples do not allow the split.

@@ -265,6 +265,53 @@ TEST_F(SplitTest, PairSplitByColumnKeepsCategoriesTogether) {
   for (const auto& [code, in] : parts) EXPECT_EQ(in.size(), 1u) << code;
 }
 
+TEST_F(SplitTest, CategoriesAreHeldOutWhole) {
+  const Screen screen = make();
+  const Split by_pair =
+      draw_split(screen, "p", {.by = SplitBy::pair, .seed = seed_, .column = "query_pair"});
+  const Split split =
+      draw_split(screen, "c", {.by = SplitBy::category, .seed = seed_, .column = "query_pair"});
+  EXPECT_TRUE(std::ranges::equal(split.parts.as<uint8_t>(), by_pair.parts.as<uint8_t>()));
+  EXPECT_EQ(split.how["unit"], "categories of column 'query_pair'");
+}
+
+// Test is what was named; no set of genes is on both sides, unless repeats are apart.
+TEST_F(SplitTest, NamedCategoriesAreTest) {
+  const Screen screen = make();
+  DrawOptions options = {.by = SplitBy::category,
+                         .seed = seed_,
+                         .column = "query_pair",
+                         .hold_out = {"pair3", "pair7"}};
+  const auto sets = sets_of(screen);
+  for (const bool together : {true, false}) {
+    options.repeats_together = together;
+    const Split split = draw_split(screen, "c", options);
+    std::set<GeneSet> tested;
+    for (uint64_t s = 0; s < sets.size(); ++s) {
+      const auto code = screen.column("query_pair").code(s);
+      EXPECT_EQ(part(split, s) == Part::test, code == 3u || code == 7u) << s;
+      if (part(split, s) == Part::test) tested.insert(sets[s]);
+    }
+    uint64_t unused = 0;
+    for (uint64_t s = 0; s < sets.size(); ++s) {
+      if (part(split, s) == Part::test) continue;
+      const bool is_unused = together && tested.contains(sets[s]);
+      EXPECT_EQ(part(split, s) == Part::unused, is_unused) << s;
+      unused += is_unused ? 1 : 0;
+    }
+    EXPECT_EQ(unused > 0, together);  // the generator strews repeats in
+    EXPECT_EQ(split.how["unused_repeats"], unused);
+    const double train = double(count(split, Part::train));
+    EXPECT_NEAR(train / (train + double(count(split, Part::validation))), 8.0 / 9, 0.01);
+  }
+  options.hold_out = {"pair99"};
+  EXPECT_ERROR(draw_split(screen, "c", options), "no category 'pair99' to hold out; did you mean");
+  options = {.by = SplitBy::category};
+  EXPECT_ERROR(draw_split(screen, "c", options), "needs a column");
+  options = {.by = SplitBy::pair, .hold_out = {"pair3"}};
+  EXPECT_ERROR(draw_split(screen, "c", options), "go with a split by category");
+}
+
 TEST_F(SplitTest, WhatCannotWorkIsSaid) {
   const Screen screen = make(200);
   EXPECT_ERROR(draw_split(screen, "x", {.fractions = {0.9, 0.1, 0.1}}), "more than 1");

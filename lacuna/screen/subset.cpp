@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
 #include "lacuna/screen/sample_groups.h"
 
 namespace lacuna {
@@ -229,17 +230,33 @@ std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std
   return chosen;
 }
 
-Screen write_subset(const Screen& screen, const fs::path& out,
-                    const std::vector<std::string>& where, Json made_by, Progress& progress) {
-  const auto chosen = select_samples(screen, where, progress);
-  if (chosen.empty())
+std::vector<uint64_t> draw_samples(std::vector<uint64_t> samples, uint64_t count, uint64_t seed) {
+  if (count > samples.size())
+    throw Error("{} samples at random of {}: there are not so many", count, samples.size());
+  Random random(seed);
+  // Each is taken with the chance that makes the number right: those wanted of those left.
+  uint64_t taken = 0;
+  for (size_t i = 0; i < samples.size() && taken < count; ++i)
+    if (random.below(samples.size() - i) < count - taken) samples[taken++] = samples[i];
+  samples.resize(taken);
+  return samples;
+}
+
+Screen write_subset(const Screen& screen, const fs::path& out, const SubsetOptions& options,
+                    Json made_by, Progress& progress) {
+  auto chosen = select_samples(screen, options.where, progress);
+  if (chosen.empty() && !options.where.empty())
     throw Error("{}: none of its {} samples meets {}", screen.path().string(),
-                screen.samples().size(), fmt::join(where, " and "));
+                screen.samples().size(), fmt::join(options.where, " and "));
+  if (options.random) chosen = draw_samples(std::move(chosen), *options.random, options.seed);
+  Json how = {{"by", "subset"}, {"where", options.where}};
+  if (options.random) how.update({{"random", *options.random}, {"seed", options.seed}});
   const Samples samples = take_samples(screen.samples(), chosen);
   std::vector<Split> splits;
   for (const auto& split : screen.splits()) {
     splits.push_back(take_samples(split, chosen));
-    splits.back().how = {{"by", "subset"}, {"where", where}, {"of", split.how}};
+    splits.back().how = how;
+    splits.back().how["of"] = split.how;
   }
   return write_screen(out, {screen.graph(), samples, std::move(splits), std::move(made_by)},
                       progress);

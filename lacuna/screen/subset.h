@@ -1,4 +1,4 @@
-// Some of the samples of a screen, chosen by conditions; the graph stays whole.
+// Some of the samples of a screen, chosen by conditions, or at random; the graph stays whole.
 //
 // A condition is one line of text. Several hold together (and).
 //
@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,18 @@ namespace lacuna {
 std::vector<uint64_t> select_samples(const Screen& screen, const std::vector<std::string>& where,
                                      Progress& progress = Progress::none());
 
+// `count` of the given samples, each set equally likely, in the order given; the same seed gives
+// the same ones. Throws Error where there are fewer.
+std::vector<uint64_t> draw_samples(std::vector<uint64_t> samples, uint64_t count, uint64_t seed);
+
+struct SubsetOptions {
+  std::vector<std::string> where = {};  // conditions; none: all samples
+  std::optional<uint64_t> random = {};  // so many of those, at random
+  uint64_t seed = 0;
+};
 // Writes them as a new screen with the same graph. Labels, columns and splits come along; a split's
 // `how` says that it was cut. Throws Error when no sample meets the conditions.
-Screen write_subset(const Screen& screen, const fs::path& out,
-                    const std::vector<std::string>& where, Json made_by,
-                    Progress& progress = Progress::none());
+Screen write_subset(const Screen& screen, const fs::path& out, const SubsetOptions& options,
+                    Json made_by, Progress& progress = Progress::none());
 
 }  // namespace lacuna

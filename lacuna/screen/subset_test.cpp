@@ -155,7 +155,8 @@ TEST_F(SubsetTest, WhatIsNoConditionIsSaid) {
 TEST_F(SubsetTest, WrittenSubsetHoldsTheChosenSamples) {
   const std::vector<std::string> where = {"removed>=1", "screen!=second"};
   const auto chosen = select_samples(screen_, where);
-  const Screen subset = write_subset(screen_, directory_ / "out", where, {{"command", "test"}});
+  const Screen subset =
+      write_subset(screen_, directory_ / "out", {.where = where}, {{"command", "test"}});
   EXPECT_NO_THROW(subset.check(Progress::none()));
   ASSERT_EQ(subset.samples().size(), chosen.size());
   const RemovedReader whole(screen_.samples()), part(subset.samples());
@@ -177,9 +178,30 @@ TEST_F(SubsetTest, WrittenSubsetHoldsTheChosenSamples) {
   const auto graph_parts = {"genes", "nodes", "features", "edges", "values"};
   EXPECT_EQ(subset.fingerprint().only({graph_parts.begin(), graph_parts.end()}).parts(),
             screen_.fingerprint().only({graph_parts.begin(), graph_parts.end()}).parts());
-  EXPECT_ERROR(write_subset(screen_, directory_ / "none", {"removed>100"}, {}),
+  EXPECT_ERROR(write_subset(screen_, directory_ / "none", {.where = {"removed>100"}}, {}),
                "none of its 600 samples meets removed>100");
   EXPECT_FALSE(fs::exists(directory_ / "none"));
+}
+
+TEST_F(SubsetTest, AtRandom) {
+  const auto all = those([](uint64_t) { return true; });
+  EXPECT_EQ(draw_samples(all, kCount, seed_), all);
+  EXPECT_TRUE(draw_samples(all, 0, seed_).empty());
+  EXPECT_ERROR(draw_samples(all, kCount + 1, seed_), "there are not so many");
+  std::vector<int> times(kCount);
+  for (uint64_t i = 0; i < 400; ++i) {
+    const auto drawn = draw_samples(all, 60, seed_ + i);
+    ASSERT_EQ(drawn.size(), 60u);
+    EXPECT_TRUE(std::is_sorted(drawn.begin(), drawn.end()));
+    EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), 60u);
+    for (const uint64_t s : drawn) ++times[s];
+  }
+  for (const int count : times) EXPECT_NEAR(count, 40, 36);  // 6 standard deviations
+  EXPECT_EQ(draw_samples(all, 60, seed_), draw_samples(all, 60, seed_));
+  const SubsetOptions options = {.where = {"removed=2"}, .random = 5, .seed = seed_};
+  const Screen few = write_subset(screen_, directory_ / "few", options, {{"command", "test"}});
+  EXPECT_EQ(few.samples().size(), 5u);
+  EXPECT_EQ(few.splits().at(0).how["random"], 5);
 }
 
 }  // namespace

@@ -15,22 +15,62 @@ namespace lacuna {
 namespace {
 
 void check(const PredictRequest& request) {
-  const int kinds =
-      !request.samples.empty() + request.all_pairs + !request.all_triples_with.empty();
+  const int kinds = !request.samples.empty() + request.all_pairs + !request.all_pairs_with.empty() +
+                    !request.all_triples_with.empty();
   if (kinds != 1)
-    throw UsageError("one of --samples, --all-pairs and --all-triples-with is needed");
+    throw UsageError(
+        "one of --samples, --all-pairs, --all-pairs-with and --all-triples-with is needed");
+  if (!request.genes.empty() && !request.samples.empty())
+    throw UsageError("--genes goes with --all-pairs, --all-pairs-with and --all-triples-with");
   if (request.top == 0 && (request.lowest || !request.by.empty()))
     throw UsageError("{} goes with --top", request.lowest ? "--lowest" : "--by");
   check_prediction_path(request.out);
 }
 
+std::vector<uint32_t> find_genes(const std::vector<std::string>& names, const Names& genes,
+                                 const std::string& option) {
+  std::vector<uint32_t> found;
+  for (const std::string& name : names) found.push_back(find_gene(genes, name, option));
+  return found;
+}
+
 std::unique_ptr<Candidates> make_candidates(const PredictRequest& request, const Names& genes) {
-  if (request.all_pairs) return all_pairs(genes.size());
   if (!request.samples.empty()) return listed_samples(request.samples, genes);
-  std::vector<uint32_t> given;
-  for (const std::string& name : request.all_triples_with)
-    given.push_back(find_gene(genes, name, "--all-triples-with"));
-  return all_triples_with(given, genes.size());
+  const auto pool =
+      request.genes.empty() ? all_genes(genes.size()) : listed_genes(request.genes, genes);
+  if (request.all_pairs) return all_pairs(pool);
+  if (!request.all_pairs_with.empty())
+    return all_pairs_with(find_genes(request.all_pairs_with, genes, "--all-pairs-with"), pool);
+  return all_triples_with(find_genes(request.all_triples_with, genes, "--all-triples-with"), pool);
+}
+
+// The sets of genes that the session's screen has with one of its labels.
+MeasuredSets measured_sets(const ScreenSession& session) {
+  const Samples& samples = session.screen.samples();
+  std::vector<uint64_t> places;
+  for (const std::string& label : session.labels.names) {
+    const auto at = std::find(samples.label_names.begin(), samples.label_names.end(), label);
+    if (at != samples.label_names.end())
+      places.push_back(uint64_t(at - samples.label_names.begin()));
+  }
+  if (places.empty())
+    throw Error(
+        "--unmeasured: {} has none of the run's labels, so nothing is known of what was "
+        "measured",
+        session.screen.path().string());
+  return MeasuredSets(samples, session.screen.graph().genes().size(), places);
+}
+
+std::unique_ptr<Candidates> choose_candidates(const PredictRequest& request,
+                                              const ScreenSession& session) {
+  const Names& genes = session.screen.graph().genes().names;
+  const auto make = [&] { return make_candidates(request, genes); };
+  if (!request.unmeasured) return make();
+  auto candidates = unmeasured(make, measured_sets(session));
+  if (candidates->size() == 0)
+    throw Error("--unmeasured leaves none of the {} samples: the screen has them all",
+                make()->size());
+  return candidates;
 }
 
 // The place of the label that the best are ranked by.
@@ -53,7 +93,7 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   ScreenSession session = open_run(run, checkpoint, request.device, request.screen, note);
   const Names& genes = session.screen.graph().genes().names;
-  const auto candidates = shard_of(make_candidates(request, genes), request.shard);
+  const auto candidates = shard_of(choose_candidates(request, session), request.shard);
   PredictionTask task = {
       .out = request.out,
       .genes = genes,

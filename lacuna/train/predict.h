@@ -1,5 +1,5 @@
-// What the model of a run says about samples that are listed, all pairs of genes, or all triples
-// with given genes; streamed into a file (prediction_file.h) in the labels' own units.
+// What the model of a run says about samples that are listed, all pairs of genes, or all pairs or
+// triples with given genes; streamed into a file (prediction_file.h) in the labels' own units.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,14 @@
 namespace lacuna {
 
 struct PredictRequest {
-  // Which samples: one of these three (candidates.h).
+  // Which samples: one of these four (candidates.h).
   fs::path samples = {};  // a file
   bool all_pairs = false;
+  std::vector<std::string> all_pairs_with = {};    // names of one gene or more
   std::vector<std::string> all_triples_with = {};  // names of one gene or two
+
+  fs::path genes = {};      // a file: pairs and triples take their other genes from it; empty: all
+  bool unmeasured = false;  // without those that the screen has with one of the run's labels
 
   uint64_t top = 0;     // only so many of the largest predictions; 0: all samples, in order
   bool lowest = false;  // the most negative instead
@@ -29,10 +33,16 @@ struct PredictRequest {
   std::string device = {};      // empty: the run's
   fs::path screen = {};         // empty: the run's
   uint64_t batch = 0;           // samples at a time; 0: twice that of training
+
+  // Whether it says which samples.
+  bool chooses_samples() const {
+    return !samples.empty() || all_pairs || !all_pairs_with.empty() || !all_triples_with.empty() ||
+           !genes.empty() || unmeasured;
+  }
 };
 
 struct PredictResult {
-  uint64_t asked = 0, written = 0;  // samples
+  uint64_t asked = 0, written = 0;  // samples; asked: without the measured ones
   std::string checkpoint;
 };
 

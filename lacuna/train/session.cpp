@@ -87,8 +87,12 @@ Split split_if_any(const Screen& screen, const std::string& name) {
 
 // A step of so few numbers is over before a second thread has begun: with it, and worse with many
 // or on a busy machine, most of the time goes into waiting. Who sets OMP_NUM_THREADS has chosen.
-void choose_threads(const Config& config, uint64_t genes) {
+// What a training measured, or was told, holds for it alone: predictions have the same bits with
+// any number (predictor.h).
+void choose_threads(const Config& config, uint64_t genes, bool is_training) {
   static const int usual = at::get_num_threads();
+  if (is_training && config.train.compute_threads > 0)
+    return at::set_num_threads(int(config.train.compute_threads));
   if (std::getenv("OMP_NUM_THREADS")) return;
   constexpr uint64_t kEnough = 1 << 18;  // numbers of a layer's state, of one edge type
   const YAML::Node width = config.model["width"];
@@ -136,7 +140,7 @@ ScreenSession assemble(const Config& config, const LabelScale* trained, const No
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   check_ranks(config.model, group);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
-  if (device.is_cpu()) choose_threads(config, screen.graph().genes().size());
+  if (device.is_cpu()) choose_threads(config, screen.graph().genes().size(), !trained);
   const RungOptions rung =
       rung_for({config.rung, config.store}, config.model["name"].as<std::string>(),
                model->reads_masks(), note);

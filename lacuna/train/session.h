@@ -33,7 +33,8 @@ struct ScreenSession {
 };
 
 // Opens everything, with new weights. The settings that the model adds show in config.resolved. On
-// the CPU torch gets one thread where a step is too small for more, else all (or OMP_NUM_THREADS).
+// the CPU torch gets train.compute_threads; where those are `auto`, one where a step is too small
+// for more, else all (or OMP_NUM_THREADS), until a training has measured it (pace/pace.h).
 // progress: of filling memory with masks, on the ram rungs.
 ScreenSession open_session(const Config& config, const Note& note,
                            Progress& progress = Progress::none(), Group& group = Group::alone());

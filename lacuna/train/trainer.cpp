@@ -22,11 +22,14 @@
 #include "lacuna/run/tensorboard.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/loop.h"
+#include "lacuna/train/pace/pace.h"
 
 namespace lacuna {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr double kShowSeconds = 2;  // between two looks at a training whose steps are slow
 
 class Trainer {
  public:
@@ -67,7 +70,7 @@ class Trainer {
     if (request_.tensorboard && group_.is_first())
       events_.emplace(run_.path() / "tensorboard", int64_t(state_.step) + 1);
     if (!group_.is_alone()) group_.broadcast(task_.model().parameters());
-    start_ = last_checkpoint_ = Clock::now();
+    start_ = last_checkpoint_ = shown_ = Clock::now();
     try {
       while (!is_done()) {
         // A run may have been stopped between the last batch of an epoch and its end.
@@ -145,16 +148,18 @@ class Trainer {
   void after_step() {
     const bool is_due = state_.step % uint64_t(options_.log_every) == 0;
     if (is_cpu_ || is_due) check_finite();
-    if (is_due) log_step();
+    if (!rate_from_) rate_from_ = {Clock::now(), samples_done()};  // behind the first step
+    if (is_due)
+      log_step();
+    else if (seconds_since(shown_) >= kShowSeconds)
+      show_step(current_progress());
     if (seconds_since(last_checkpoint_) >= options_.checkpoint_minutes * 60) save("last");
     stop_where_asked();
   }
 
   void log_step() {
     const Scope scope("logging");
-    TrainProgress progress = current_progress();
-    progress.loss = loop_.stepper().last_loss();
-    progress.lr = loop_.lr();
+    const TrainProgress progress = show_step(current_progress());
     const double norm = loop_.stepper().last_norm();
     add_metrics(to_json(StepLine{.epoch = state_.epoch,
                                  .step = state_.step,
@@ -168,7 +173,14 @@ class Trainer {
     add_event("train/grad_norm", norm);
     if (std::isfinite(progress.samples_per_s))
       add_event("train/samples_per_s", progress.samples_per_s);
+  }
+
+  TrainProgress show_step(TrainProgress progress) {
+    progress.loss = loop_.stepper().last_loss();
+    progress.lr = loop_.lr();
     listener_.step(progress);
+    shown_ = Clock::now();
+    return progress;
   }
 
   void add_metrics(const Json& line) {
@@ -181,6 +193,8 @@ class Trainer {
 
   double total_seconds() const { return state_.seconds + seconds_since(start_); }
 
+  uint64_t samples_done() const { return state_.epoch * state_.loader.samples + state_.loss_count; }
+
   TrainProgress current_progress() {
     TrainProgress progress;
     progress.step = state_.step;
@@ -190,7 +204,7 @@ class Trainer {
     progress.samples = state_.loader.samples;
     progress.scores = scores_;
     progress.best = state_.best[scores_[0].name];
-    const uint64_t now = state_.epoch * progress.samples + state_.loss_count;
+    const uint64_t now = samples_done();
     if (!rate_from_) rate_from_ = {Clock::now(), now};
     const double passed = seconds_since(rate_from_->first);
     if (passed > 0 && now > rate_from_->second) {
@@ -304,7 +318,7 @@ class Trainer {
   std::optional<EventWriter> events_;
   TrainState state_;
   double carried_loss_ = 0;  // of this epoch, from before the run was resumed
-  Clock::time_point start_, last_checkpoint_;
+  Clock::time_point start_, last_checkpoint_, shown_;
   std::optional<std::pair<Clock::time_point, uint64_t>> rate_from_;
 };
 
@@ -351,6 +365,18 @@ void begin(const Run& run, Task& task, const std::string& settings, bool has_tra
   run.update(info);
 }
 
+// "; about 2 h 10 min here: ...", for the first line. Where memory does not suffice the training
+// says so.
+std::string estimate(Task& task, const Note& note) {
+  try {
+    const Pace pace = measure_pace(task);
+    if (const std::string shorter = advice(pace); !shorter.empty()) note(shorter);
+    return "; " + words(pace);
+  } catch (const c10::OutOfMemoryError&) {
+    return "";
+  }
+}
+
 // Throws Stopped where the run was not begun yet. Only rank 0 holds the run's lock.
 RunEnd open_and_train(const Config& asked, const TrainRequest& request, TrainListener& listener,
                       Group& group, const TaskOpener& open) {
@@ -373,6 +399,9 @@ RunEnd open_and_train(const Config& asked, const TrainRequest& request, TrainLis
                           .run = goes_on ? &*run : nullptr});
   const bool has_trained = goes_on && run->has_checkpoint("last");
   task->check(has_trained ? &*run : nullptr, note);
+  settle_threads(*task, goes_on ? &*run : nullptr, request.measure, note);
+  const bool is_timed = request.measure && !goes_on && group.is_alone();
+  const std::string how_long = is_timed ? estimate(*task, note) : "";
   make_paths_absolute(task->config());
   const std::string settings = to_yaml(task->config());
   if (!goes_on && group.is_first()) run = Run::create(request.out, settings);
@@ -391,7 +420,7 @@ RunEnd open_and_train(const Config& asked, const TrainRequest& request, TrainLis
   try {
     if (group.is_first()) begin(*run, *task, settings, has_trained, request);
     group.barrier();
-    listener.begin(task->words());
+    listener.begin(task->words() + how_long);
     const RunEnd end = train_all(*task, *run, goes_on, request, listener);
     group.barrier();  // rank 0 has written the checkpoints
     if (end == RunEnd::finished) task->evaluate(*run, note, listener.progress());

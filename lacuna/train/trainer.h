@@ -2,8 +2,8 @@
 //
 // A run that is interrupted, by a signal or by a crash, goes on where its last checkpoint stands,
 // inside an epoch too. On the CPU its weights at the end are those of a run that was never
-// interrupted, bit for bit (with the same number of threads): the order of samples, the seed of
-// dropout and the learning rate are pure functions of the step.
+// interrupted, bit for bit (with the same number of threads, which the run's config keeps): the
+// order of samples, the seed of dropout and the learning rate are pure functions of the step.
 #pragma once
 
 #include <limits>
@@ -18,6 +18,9 @@ struct TrainRequest {
   fs::path out;              // the run's directory
   bool resume = false;       // go on with the run in `out` where there is one
   bool tensorboard = false;  // also event files, in out/tensorboard
+  // Steps are timed before the first: for the number of threads, and to say how long it will take
+  // (pace/pace.h).
+  bool measure = false;
   std::string command = {};  // for run.json
   std::string version = {};  // of lacuna
 };
@@ -41,6 +44,7 @@ class TrainListener {
   virtual ~TrainListener() = default;
   virtual void note(const std::string& /*words*/) {}
   virtual void begin(const std::string& /*what is trained on what*/) {}
+  // Every train.log_every steps, and every two seconds where those take longer.
   virtual void step(const TrainProgress& /*progress*/) {}
   virtual void epoch(const TrainProgress& /*progress*/, double /*train_loss*/,
                      const ValidationScores& /*validation*/) {}

@@ -5,6 +5,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/screen/generate_screen.h"
 #include "lacuna/screen/split.h"
+#include "lacuna/screen/split_notes.h"
 #include "lacuna/screen/summary.h"
 
 namespace lacuna::python {
@@ -111,18 +112,26 @@ class ScreenWriter {
   std::vector<Split> splits_;
 };
 
-void make_split(const fs::path& path, const std::string& name, const std::string& by,
-                const std::array<double, 3>& fractions, uint64_t seed, const std::string& column,
-                uint32_t bins, bool repeats_together, const nb::object& progress) {
+// Gives what is to be said of the split.
+std::vector<std::string> make_split(const fs::path& path, const std::string& name,
+                                    const std::string& by, const std::array<double, 3>& fractions,
+                                    uint64_t seed, const std::string& column, uint32_t bins,
+                                    bool repeats_together, const std::vector<std::string>& hold_out,
+                                    const nb::object& progress) {
   const DrawOptions options = {.by = split_by_from_name(by),
                                .fractions = fractions,
                                .seed = seed,
                                .column = column,
                                .bins = bins,
-                               .repeats_together = repeats_together};
+                               .repeats_together = repeats_together,
+                               .hold_out = hold_out};
+  std::vector<std::string> notes;
   run_long(progress, [&](Progress& p) {
-    add_split(path, draw_split(Screen::open(path, p), name, options, p));
+    const Split split = draw_split(Screen::open(path, p), name, options, p);
+    add_split(path, split);
+    notes = split_notes(split);
   });
+  return notes;
 }
 
 }  // namespace
@@ -163,7 +172,7 @@ void bind_screen(nb::module_& module) {
            nb::arg("progress").none());
   module.def("make_split", &make_split, nb::arg("path"), nb::arg("name"), nb::arg("by"),
              nb::arg("fractions"), nb::arg("seed"), nb::arg("column"), nb::arg("bins"),
-             nb::arg("repeats_together"), nb::arg("progress").none());
+             nb::arg("repeats_together"), nb::arg("hold_out"), nb::arg("progress").none());
   module.def("remove_split",
              [](const fs::path& path, const std::string& name) { remove_split(path, name); });
 }

@@ -10,9 +10,10 @@ from pathlib import Path
 
 
 def program() -> Path:
-    """Where the program lies: inside the installed package, or in the build tree of a checkout."""
+    """Where the program lies: inside the installed package, in the build tree of a checkout, or under the prefix of `make install`."""
     package = Path(__file__).resolve().parent
     places = [package / "bin" / "lacuna", package.parent.parent / "build" / "lacuna"]
+    places += [prefix / "bin" / "lacuna" for prefix in package.parents[2:4]]  # PREFIX/lib/python3.11/site-packages/lacuna
     if library := os.environ.get("LACUNA_LIBRARY"):
         path = Path(library)
         places.insert(0, (path if path.is_dir() else path.parent) / "lacuna")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,22 +152,28 @@ class Screen:
         column: str = "",
         bins: int = 10,
         repeats_together: bool = True,
+        hold_out: Iterable[str] = (),
     ) -> Split:
         """Draws a split, adds it to the screen on disk and returns it (docs/evaluation.md says what each kind tests).
 
+        Warns where a part misses its share by more than a tenth, and where nothing more is held out than at random.
+
         Args:
             name: of the new split.
-            by: random, stratified, gene or pair.
+            by: random, stratified, gene, pair or category.
             fractions: of train, validation and test; what they leave of 1 is unused.
             seed: of the draw.
-            column: stratified: a column or a label; pair: a column of categories, or none.
+            column: stratified: a column or a label; pair: a column of categories, or none; category: whose.
             bins: stratified by numbers.
             repeats_together: samples that remove the same genes go to the same part.
+            hold_out: category: these are test, all of them (leave-one-screen-out).
         """
         with Progress() as progress:
-            _core.make_split(
-                self.path, name, by, tuple(fractions), seed, column, bins, repeats_together, progress
+            notes = _core.make_split(
+                self.path, name, by, tuple(fractions), seed, column, bins, repeats_together, list(hold_out), progress
             )
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
         self._core = _core.Screen.open(self.path, False, None)
         return self.split(name)
 

@@ -91,6 +91,19 @@ def test_a_split_is_drawn_added_and_removed(tmp_path):
         screen.split("mine")
 
 
+def test_a_named_category_is_held_out_and_a_missed_share_warns(tmp_path):
+    rows = {"removed": [[f"g{i % 9}", f"g{(i * 7) % 11 + 20}"] for i in range(90)], "label": np.arange(90.0),
+            "lab": ["a", "b", "c"] * 30}  # fmt: skip
+    genes = [f"g{i}" for i in range(40)]
+    screen = lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, rows, labels=["label"], genes=genes)
+    split = screen.make_split("out", by="category", column="lab", hold_out=["b"], repeats_together=False)
+    assert set(split.test) == {i for i in range(90) if rows["lab"][i] == "b"} and len(split.train) > len(split.validation)
+    with pytest.warns(UserWarning, match="asked: 50.0%"):
+        screen.make_split("thirds", by="category", fractions=(0.5, 0.25, 0.25), column="lab", repeats_together=False)
+    with pytest.raises(lacuna.Error, match="no category 'd'"):
+        screen.make_split("none", by="category", column="lab", hold_out=["d"])
+
+
 # ---- writing
 def samples(count, genes, rng):
     removed = [sorted(rng.choice(genes, size=rng.integers(0, 4), replace=False).tolist()) for _ in range(count)]

@@ -35,6 +35,9 @@ std::string config_difference(const Config& run, const Config& asked) {
   if (here.contains("sessions") && here.at("sessions") == "[]")
     here.at("sessions") = there["sessions"];
   if (here.at("train.batch") == "auto") here.at("train.batch") = there.at("train.batch");
+  // What the run measured, too.
+  constexpr const char* kThreads = "train.compute_threads";
+  if (here.contains(kThreads) && here.at(kThreads) == "auto") here.at(kThreads) = there[kThreads];
   for (Flat* settings : {&there, &here})
     std::erase_if(*settings, [](const auto& setting) { return is_place(setting.first); });
   return settings_difference(there, here);

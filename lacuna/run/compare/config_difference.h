@@ -19,8 +19,8 @@ std::string settings_difference(const std::map<std::string, std::string>& there,
 std::map<std::string, std::string> all_settings(const Config& config);
 
 // The same between the config of a run and one that is asked for, but for `screen` and `store`,
-// which may have moved (their fingerprints say whether they are the same); and `train.batch: auto`
-// agrees with whatever the run found.
+// which may have moved (their fingerprints say whether they are the same); and `auto`, of
+// `train.batch` and `train.compute_threads`, agrees with whatever the run found.
 std::string config_difference(const Config& run, const Config& asked);
 
 }  // namespace lacuna

@@ -39,7 +39,9 @@ TEST(PredictCandidates, TheBatchSizeMakesNoDifference) {
     for (uint32_t b = a + 1; b < 7; ++b)
       expected += fmt::format("{},{},{},2\n", seven_genes()[a], seven_genes()[b], a + b);
   for (const uint64_t batch : {1, 2, 4, 20, 21, 22, 1000}) {
-    EXPECT_EQ(predict_candidates(*all_pairs(7), sum_and_count, task(folder / "p.csv", batch)), 21u);
+    EXPECT_EQ(
+        predict_candidates(*all_pairs(all_genes(7)), sum_and_count, task(folder / "p.csv", batch)),
+        21u);
     EXPECT_EQ(read_text(folder / "p.csv"), expected) << batch;
   }
 }
@@ -57,20 +59,21 @@ TEST(PredictCandidates, TheBest) {
   const TemporaryDirectory folder;
   PredictionTask best = task(folder / "p.csv", 4);
   best.top = {.count = 3};
-  EXPECT_EQ(predict_candidates(*all_pairs(7), sum_and_count, best), 3u);
+  EXPECT_EQ(predict_candidates(*all_pairs(all_genes(7)), sum_and_count, best), 3u);
   EXPECT_EQ(read_text(best.out), "gene_1,gene_2,sum,count\nf,g,11,2\ne,g,10,2\nd,g,9,2\n");
   best.top = {.count = 2, .lowest = true};
-  predict_candidates(*all_pairs(7), sum_and_count, best);
+  predict_candidates(*all_pairs(all_genes(7)), sum_and_count, best);
   EXPECT_EQ(read_text(best.out), "gene_1,gene_2,sum,count\na,b,1,2\na,c,2,2\n");
   best.top = {.count = 100};
-  EXPECT_EQ(predict_candidates(*all_pairs(7), sum_and_count, best), 21u);
+  EXPECT_EQ(predict_candidates(*all_pairs(all_genes(7)), sum_and_count, best), 21u);
 }
 
 TEST(PredictCandidates, StoppedLeavesNoFile) {
   const TemporaryDirectory folder;
   const StopAfter stop(2);
-  const auto words = error_of(
-      [&] { predict_candidates(*all_pairs(7), sum_and_count, task(folder / "p.npz", 5)); });
+  const auto words = error_of([&] {
+    predict_candidates(*all_pairs(all_genes(7)), sum_and_count, task(folder / "p.npz", 5));
+  });
   EXPECT_NE(words.find("stopped after 5 of 21 samples"), words.npos) << words;
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
@@ -88,7 +91,7 @@ class Heard : public Progress {
 TEST(PredictCandidates, TellsHowFarItIs) {
   const TemporaryDirectory folder;
   Heard heard;
-  predict_candidates(*all_pairs(7), sum_and_count, task(folder / "p.npz", 10), heard);
+  predict_candidates(*all_pairs(all_genes(7)), sum_and_count, task(folder / "p.npz", 10), heard);
   EXPECT_EQ(heard.total_, 21u);
   EXPECT_EQ(heard.done_, (std::vector<uint64_t>{10, 20, 21}));
   EXPECT_TRUE(heard.ended_);

@@ -14,7 +14,9 @@
 #include "lacuna/core/error.h"
 #include "lacuna/plan/ladder_plan.h"
 #include "lacuna/plan/ladder_words.h"
+#include "lacuna/plan/rank_plan.h"
 #include "lacuna/recording/recording.h"
+#include "lacuna/run/profile_file.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna::cli {
@@ -35,7 +37,9 @@ Examples:
   lacuna plan demo --config configs/demo.yaml
   lacuna plan movies --memory 504GB --disk /small=258GB --disk /big=1.4TB --transforms crop,whiten
   lacuna plan demo --samples 20000000 --epochs 50
-  lacuna plan demo --memory 64GB --disk 1.5TB --json)";
+  lacuna plan demo --memory 64GB --disk 1.5TB --json
+  lacuna profile config.yaml --set train.batch=7 --out share
+  lacuna plan demo --batch 28 --ranks 4 --profile share       # how long a step of four ranks takes)";
 
 struct Arguments {
   fs::path screen, out;
@@ -44,6 +48,8 @@ struct Arguments {
   std::string memory;
   std::vector<std::string> disks;
   bool json = false;
+  std::vector<fs::path> profiles;  // for --ranks
+  std::string link;
   RecordingPlanArguments recording;
   PlanTrainingCall training;
 };
@@ -57,6 +63,71 @@ Machine machine_for(const Arguments& arguments, const Screen& screen) {
   if (!arguments.disks.empty())
     machine.disk_free = {double(bytes_from_text(arguments.disks[0])), "--disk"};
   return machine;
+}
+
+// ---- several ranks
+
+MeasuredStep step_from(const fs::path& path, const Screen& screen) {
+  const fs::path file = fs::is_directory(path) ? path / "profile.json" : path;
+  if (!fs::exists(file))
+    throw Error("there is no profile {}; `lacuna profile CONFIG --out DIRECTORY` makes one",
+                file.string());
+  const StepProfile profile = read_profile(file);
+  if (!profile.ranks.empty())
+    throw Error("{} was measured with {} ranks; profile one process, with the share of one rank",
+                file.string(), profile.ranks.size());
+  if (profile.threads == 0)
+    throw Error("{} does not say with how many threads it was measured; make it anew",
+                file.string());
+  const auto of_screen = [&](const Json& json) {
+    return Fingerprint::from_json(json)
+        .only({"genes"})
+        .differing_parts(screen.fingerprint())
+        .empty();
+  };
+  if (!profile.data.contains("screen") || !of_screen(profile.data["screen"].at("fingerprint")))
+    throw Error("{} was measured on another screen; profile a config of {}", file.string(),
+                screen.path().string());
+  MeasuredStep step = {.from = file.string(),
+                       .batch = profile.batch,
+                       .ms = profile.wall_ms,
+                       .gradient_bytes = profile.gradient_bytes,
+                       .buckets = profile.gradient_buckets,
+                       .peak_bytes = profile.peak_bytes,
+                       .threads = int(profile.threads),
+                       .is_on_gpu = !profile.gpu.empty()};
+  for (const ProfileCategory& part : step.is_on_gpu ? profile.gpu : profile.cpu)
+    if (part.name == "backward") step.backward_ms = part.ms;
+  return step;
+}
+
+// Where profiles of steps are given.
+std::optional<RankPlan> rank_plan(const Arguments& arguments, const Screen& screen,
+                                  const Machine& machine) {
+  if (arguments.profiles.empty()) {
+    if (!arguments.link.empty()) throw UsageError("--link is for --ranks with --profile");
+    return {};
+  }
+  if (arguments.plan.ranks < 2) throw UsageError("--profile is for several --ranks");
+  std::vector<MeasuredStep> measured;
+  for (const fs::path& path : arguments.profiles) measured.push_back(step_from(path, screen));
+  const Link link = !arguments.link.empty() ? told_link(double(bytes_from_text(arguments.link)))
+                    : measured[0].is_on_gpu && machine.gpu ? gpu_link(*machine.gpu)
+                                                           : measure_link();
+  return plan_ranks(arguments.plan.ranks, arguments.plan.batch, measured, machine, link);
+}
+
+void print_ranks(const Arguments& arguments, const std::optional<RankPlan>& plan) {
+  const uint64_t ranks = arguments.plan.ranks, batch = arguments.plan.batch;
+  if (plan) {
+    fmt::print("\n");
+    for (const std::string& words : words_of(*plan)) fmt::print("{}\n", words);
+  } else if (ranks > 1) {
+    fmt::print(
+        "\nhow long a step of {} ranks takes: `lacuna profile CONFIG --set train.batch={} --out "
+        "DIRECTORY`, then --profile DIRECTORY here\n",
+        ranks, (batch + ranks - 1) / ranks);
+  }
 }
 
 std::string rate(const Figure& figure) { return format_bytes(uint64_t(figure.value)) + "/s"; }
@@ -150,7 +221,7 @@ void print_training(const std::optional<Json>& pace) {
 void run_recording(const Arguments& arguments, const CLI::App& command) {
   if (!arguments.training.config.empty() || !arguments.training.settings.empty())
     throw UsageError("--config is for screens; the first line of `lacuna train` times a recording");
-  for (const char* option : {"--samples", "--out"})
+  for (const char* option : {"--samples", "--out", "--profile", "--link"})
     if (command.count(option) > 0) throw UsageError("{} is for screens", option);
   RecordingPlanArguments recording = arguments.recording;
   recording.recording = arguments.screen;
@@ -172,6 +243,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
   const auto pace = pace_of(arguments);
   const Screen screen = Screen::open(arguments.screen);
   const Machine machine = machine_for(arguments, screen);
+  const std::optional<RankPlan> ranks = rank_plan(arguments, screen, machine);
   const auto [sizes, costs, plan] = plan_screen(screen, machine, arguments.plan, arguments.threads);
   if (arguments.json) {
     Json json = to_json(plan);
@@ -181,6 +253,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
     json["sizes"] = to_json(sizes);
     json["costs"] = to_json(costs);
     if (pace) json["training"] = *pace;
+    if (ranks) json["step_of_ranks"] = to_json(*ranks);
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -192,6 +265,7 @@ void run(const Arguments& arguments, const CLI::App& command) {
   print_ladder(plan);
   print_reasons(plan);
   print_training(pace);
+  print_ranks(arguments, ranks);
 }
 
 }  // namespace
@@ -212,6 +286,13 @@ void add_plan(CLI::App& app) {
   command->add_option("--ranks", plan.ranks, "Processes that train together on this machine")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 10))
       ->capture_default_str();
+  command
+      ->add_option("--profile", arguments->profiles,
+                   "With --ranks: what `lacuna profile --out` wrote of one process with a rank's\n"
+                   "share of the batch; also with the whole batch, to compare with")
+      ->allow_extra_args(false);
+  command->add_option("--link", arguments->link,
+                      "With --profile: bytes a second between ranks, as 25GB, instead of measured");
   command->add_option("--batch", plan.batch, "Samples a batch; windows: 256 unless given")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 24))
       ->capture_default_str();

@@ -4,6 +4,10 @@ python examples/lightning_screen.py --devices 2
 
 trains once without a break and once with two (kill -9 of every rank), and compares which samples every rank saw in every
 step. What makes it exact is the loader's state, which Lightning saves and restores by itself; nothing here does.
+
+    torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/lightning_screen.py --train SCREEN FOLDER --devices 2
+
+is one training, which torchrun starts again where a rank dies.
 """
 
 from __future__ import annotations
@@ -58,13 +62,25 @@ class Log(lightning.Callback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class CountEpochs(lightning.Callback):
+    """Going on from a checkpoint behind the last batch of an epoch, Lightning 2.6 counts the epoch as ended but not the next
+    one as begun, takes the next checkpoint for one between epochs, and does not restore the loader from it."""
+
+    def on_train_start(self, trainer, module):
+        loop = trainer.fit_loop
+        if loop.restarted_mid_epoch and loop.epoch_progress.current.ready == loop.epoch_progress.current.processed:
+            loop.epoch_progress.increment_ready()
+            loop.epoch_progress.increment_started()
+
+
 def train(screen: lacuna.Screen, folder: Path, devices: int = 1, die_at: int | None = None) -> None:
     """Goes on from the last checkpoint in the folder, where there is one; checkpoints are written every other step."""
+    lacuna.join_ranks()  # under torchrun: so that it can restart them
     keep = ModelCheckpoint(folder, every_n_train_steps=2, save_last=True, save_top_k=1)
     trainer = lightning.Trainer(
         accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto", max_epochs=EPOCHS,
         use_distributed_sampler=False,  # the loader shares out every batch itself
-        callbacks=[keep, Log(folder, die_at)], logger=False, enable_progress_bar=False, enable_model_summary=False,
+        callbacks=[keep, Log(folder, die_at), CountEpochs()], logger=False, enable_progress_bar=False, enable_model_summary=False,
     )
     last = folder / "last.ckpt"
     trainer.fit(Model(screen), ckpt_path=last if last.exists() else None)

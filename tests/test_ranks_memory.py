@@ -1,5 +1,6 @@
-"""What ranks map from files lies in memory once, however many of them read it."""
+"""What ranks read lies in memory once, however many of them read it: files that are mapped, masks and frames that are held."""
 
+import os
 import pathlib
 import re
 import signal
@@ -11,44 +12,70 @@ from rank_files import ENVIRONMENT, IS_MISSING, ranks_of, torchrun_words, wait_f
 
 pytestmark = pytest.mark.skipif(IS_MISSING, reason="a build without torch")
 
-
-def resident(process, folder):
-    """{file: (Rss, Pss) in kB} of what a process has mapped of a folder's files."""
-    found, name = {}, None
-    for line in pathlib.Path(f"/proc/{process}/smaps").read_text().splitlines():
-        if re.match(r"^[0-9a-f]+-[0-9a-f]+ ", line):
-            path = line.split(maxsplit=5)[5] if len(line.split(maxsplit=5)) > 5 else ""
-            name = path if path.startswith(str(folder)) else None
-        elif name and line.startswith(("Rss:", "Pss:")):
-            rss, pss = found.get(name, (0, 0))
-            size = int(line.split()[1])
-            found[name] = (rss + size, pss) if line.startswith("Rss:") else (rss, pss + size)
-    return found
+MODELS = {"screen": "{name: hetero_gin, width: 8, layers: 2}", "recording": "{channels: 2, temporal: 2, layers: 1}"}
 
 
-def test_a_store_lies_in_memory_once(tmp_path):
-    """Masks of 8 MB, which both ranks have read after an epoch of 19 steps."""
-    screen, store, run = tmp_path / "screen", tmp_path / "store", tmp_path / "run"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A screen whose masks take 8 MB with a store of them, and a recording with 5 MB of frames."""
+    folder = tmp_path_factory.mktemp("memory")
+    screen, recording = folder / "screen", folder / "recording"
     succeed("generate", "screen", screen, "--size", "mini", "--samples", 2000, "--seed", 1)
     succeed("split", screen, "--name", "random", "--by", "random", "--seed", 1)
-    succeed("prepare", screen, "--rung", "disk:u8", "--out", store)
-    config = tmp_path / "config.yaml"
-    config.write_text(f"screen: {screen}\nrung: disk:u8\nstore: {store}\n"
-                      "model: {name: hetero_gin, width: 8, layers: 2}\n"
+    succeed("prepare", screen, "--rung", "disk:u8", "--out", folder / "store")
+    succeed("generate", "recording", recording, "--sessions", 1, "--minutes", 2.5, "--side", 17, "--units", 3, "--seed", 1)
+    succeed("split", recording, "--name", "trials", "--seed", 1)
+    return folder
+
+
+def resident(process, name):
+    """(size, Rss, Pss) in kB of what a process has mapped whose file is called so."""
+    sums, is_it = {"Size:": 0, "Rss:": 0, "Pss:": 0}, False
+    for line in pathlib.Path(f"/proc/{process}/smaps").read_text().splitlines():
+        if re.match(r"^[0-9a-f]+-[0-9a-f]+ ", line):
+            is_it = name in line
+        elif is_it and line.split()[0] in sums:
+            sums[line.split()[0]] += int(line.split()[1])
+    return list(sums.values())
+
+
+def start(data, kind, rung, run):
+    store = f"store: {data / 'store'}\n" if kind == "screen" and rung.startswith("disk") else ""
+    window = "window: {lags: 2}\n" if kind == "recording" else ""
+    config = data / f"{kind}-{rung.replace(':', '-')}.yaml"
+    config.write_text(f"{kind}: {data / kind}\nrung: {rung}\n{store}{window}model: {MODELS[kind]}\n"
                       "train: {device: cpu, epochs: 1000, batch: 64, log_every: 1}\n"
-                      "evaluate: {baselines: false, bootstrap: 0}\n")
-    process = subprocess.Popen(torchrun_words(2, "train", config, "--out", run), env=ENVIRONMENT, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+                      + ("evaluate: {baselines: false, bootstrap: 0}\n" if kind == "screen" else ""))
+    return subprocess.Popen(torchrun_words(2, "train", config, "--out", run), env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("kind, rung, name", [
+    ("screen", "disk:u8", "/store/data.mdb"),
+    ("screen", "ram:u8", "memfd:lacuna"),
+    ("recording", "ram:u8", "memfd:lacuna"),
+])  # fmt: skip
+def test_what_is_read_lies_in_memory_once(data, tmp_path, kind, rung, name):
+    """Both ranks have read much of it: were it copied, it would show."""
+    process = start(data, kind, rung, tmp_path / "run")
     try:
-        wait_for_steps(process, run, 25)
-        maps = [resident(number, tmp_path) for number in ranks_of(process).values()]
+        wait_for_steps(process, tmp_path / "run", 40)
+        maps = [resident(number, name) for number in ranks_of(process).values()]
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=100)
-    data = [file for file in maps[0] if pathlib.Path(file).name == "data.mdb"]
-    assert data and data[0] in maps[1]
-    size = pathlib.Path(data[0]).stat().st_size / 1024
-    both = [of[data[0]][1] for of in maps]
-    print(f"{size:.0f} kB on disk; {both} kB in memory by rank, each file counted once")
-    assert sum(both) <= 1.05 * size
-    assert min(of[data[0]][0] for of in maps) > 0.3 * size  # both have read much of it: were it copied, it would show
+    print(f"{kind} {rung}: size, resident and share of each rank, kB: {maps}")
+    size = max(of[0] for of in maps)
+    assert size > 4000
+    assert min(rss for _, rss, _ in maps) > 0.3 * size
+    assert sum(pss for *_, pss in maps) <= 1.05 * max(rss for _, rss, _ in maps)
+
+
+def test_killed_ranks_leave_nothing_behind(data, tmp_path):
+    before = set(os.listdir("/dev/shm"))
+    process = start(data, "screen", "ram:u8", tmp_path / "run")
+    wait_for_steps(process, tmp_path / "run", 3)
+    for number in [process.pid, *ranks_of(process).values()]:
+        os.kill(number, signal.SIGKILL)
+    process.communicate(timeout=100)
+    assert {name for name in os.listdir("/dev/shm") if "lacuna" in name or "torch" in name} <= before

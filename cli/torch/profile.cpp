@@ -1,7 +1,7 @@
 // `lacuna profile`: where the time of a training step goes.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,27 @@
 
 namespace lacuna::cli {
 namespace {
+
+// What each rank waited for the others, and what hides the rest.
+void print_ranks(const StepProfile& profile) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "waited", "sums alone", "hidden", "for others"}};
+  for (size_t r = 0; r < profile.ranks.size(); ++r) {
+    const auto& [waited, alone] = profile.ranks[r];
+    rows.push_back({std::to_string(r), fmt::format("{:.3f}", waited), fmt::format("{:.3f}", alone),
+                    fmt::format("{:.3f}", std::max(alone - waited, 0.0)),
+                    fmt::format("{:.3f}", std::max(waited - alone, 0.0))});
+  }
+  fmt::print(
+      "\ncommunication, ms a step: {} of gradients in {}\n{}waited: in the table above, of rank 0; "
+      "sums alone: of the same bytes while no rank computes;\nhidden: behind the backward pass; "
+      "for "
+      "others: longer than the sums take, since another rank came later\nor its cores were busy\n",
+      format_bytes(profile.gradient_bytes),
+      profile.gradient_buckets == 1 ? "one bucket"
+                                    : fmt::format("{} buckets", profile.gradient_buckets),
+      format_table(rows, {0, 1, 2, 3, 4}));
+}
 
 void print_table(const StepProfile& profile) {
   const bool has_gpu = !profile.gpu.empty();
@@ -43,9 +64,7 @@ void print_table(const StepProfile& profile) {
       fmt::print("the parts on the {} take {:.3f} ms longer than the step\n", name, excess);
   for (const std::string& way : profile.ways) fmt::print("{}\n", way);
   fmt::print("{}\n", profile.largest);
-  if (!profile.communication_ms.empty())
-    fmt::print("communication that was waited for, ms a step by rank: {:.3f}\n",
-               fmt::join(profile.communication_ms, ", "));
+  if (!profile.ranks.empty()) print_ranks(profile);
 }
 
 }  // namespace

@@ -7,10 +7,12 @@
 #include <optional>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/system/memory.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/system/threads.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/ladder/host_copy.h"
 #include "lacuna/masks/mask_sizes.h"
 #include "lacuna/masks/prepare_masks.h"
 #include "lacuna/ops/masks/masks.h"
@@ -24,13 +26,14 @@ struct RungMasks::State {
   std::optional<MaskLayout> layout;  // u8
   std::optional<MaskTable> table;    // worker
   std::optional<MaskStore> store;    // disk
-  Scratch<std::byte> held;           // ram: [samples, record_bytes]
+  // ram: [samples, record_bytes]
+  std::shared_ptr<const HostCopy> held;
   uint64_t samples = 0, record_bytes = 0;
   Scratch<uint8_t> wild_type;  // [stride]
 
   std::span<const std::byte> record(uint64_t sample) const {
     if (store) return store->record(sample);
-    return {held.get() + sample * record_bytes, record_bytes};
+    return held->bytes().subspan(sample * record_bytes, record_bytes);
   }
 };
 
@@ -60,6 +63,50 @@ MaskStore open_store(const Screen& screen, const HeteroGraph& graph, const RungO
         "--again` makes it anew",
         options.store.string(), name(store.view()), prepare_command(screen, form, options.store));
   return store;
+}
+
+// One copy a host, whatever the number of processes: its name is a hash of all that it depends on.
+HostCopyPlan plan_masks(const Screen& screen, const HeteroGraph& graph, const MaskEncoder& encoder,
+                        MaskForm form) {
+  constexpr uint64_t kPiece = uint64_t(64) << 20;  // what a kill may cost
+  const Samples& samples = screen.samples();
+  Hasher hasher;
+  hasher.add(fmt::format("masks as {} of {}, {}", name(form), hex(fingerprint_of(graph).value()),
+                         hex(fingerprint_of_removed(samples, 0, samples.size()).value())));
+  HostCopyPlan plan = {.key = hasher.value(), .words = "masks of " + screen.path().string()};
+  const uint64_t record = encoder.record_bytes(), all = samples.size();
+  const uint64_t rows = std::max<uint64_t>(1, kPiece / std::max<uint64_t>(record, 1));
+  for (uint64_t first = 0; first < all; first += rows)
+    plan.cuts.push_back(std::min(first + rows, all) * record);
+  return plan;
+}
+
+// Throws Error where they do not fit into memory.
+std::shared_ptr<const HostCopy> hold_masks(const Screen& screen, const HeteroGraph& graph,
+                                           const MaskEncoder& encoder, Rung rung,
+                                           Progress& progress) {
+  const HostCopyPlan plan = plan_masks(screen, graph, encoder, mask_form(rung));
+  const uint64_t needed = plan.cuts.back(), record = encoder.record_bytes();
+  give_back_freed_memory();
+  const uint64_t free = available_memory();
+  if (double(needed) * kRoomMargin > double(free) && !HostCopy::is_held(plan))
+    throw Error(
+        "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
+        "kernel needs none, and `lacuna plan {}` compares them all",
+        name(rung), kRoomMargin, format_bytes(needed), with_commas(screen.samples().size()),
+        format_bytes(free), shell_word(screen.path().string()));
+  const auto fill = [&](uint64_t piece, std::span<std::byte> out) {
+    const uint64_t first = plan.cuts[piece] / record;
+    parallel_for(out.size() / record, 0, [&](uint64_t i) {
+      std::vector<uint32_t> removed;
+      RemovedReader(screen.samples()).read(first + i, removed);
+      encoder.write(first + i, removed, out.data() + i * record);
+    });
+  };
+  progress.begin("making masks", needed, "bytes");
+  auto held = HostCopy::share(plan, fill, progress);
+  progress.end();
+  return held;
 }
 
 }  // namespace
@@ -99,28 +146,7 @@ RungMasks::RungMasks(const Screen& screen, const HeteroGraph& graph, const RungO
   const MaskEncoder encoder(rules, state->form);
   state->samples = screen.samples().size();
   state->record_bytes = encoder.record_bytes();
-  const uint64_t needed = state->samples * state->record_bytes;
-  give_back_freed_memory();
-  const uint64_t free = available_memory();
-  if (double(needed) * kRoomMargin > double(free))
-    throw Error(
-        "rung {} needs {} times {} of memory for the masks of {} samples, and {} are free; rung "
-        "kernel needs none, and `lacuna plan {}` compares them all",
-        name(options.rung), kRoomMargin, format_bytes(needed), with_commas(state->samples),
-        format_bytes(free), shell_word(screen.path().string()));
-  state->held = Scratch<std::byte>(needed);
-  constexpr uint64_t kBlock = 256;  // samples between two reports of progress
-  progress.begin("making masks", state->samples, "samples");
-  for (uint64_t first = 0; first < state->samples; first += kBlock) {
-    const uint64_t count = std::min(kBlock, state->samples - first);
-    parallel_for(count, 0, [&](uint64_t i) {
-      std::vector<uint32_t> removed;
-      RemovedReader(screen.samples()).read(first + i, removed);
-      encoder.write(first + i, removed, state->held.get() + (first + i) * state->record_bytes);
-    });
-    progress.advance(first + count);
-  }
-  progress.end();
+  state->held = hold_masks(screen, graph, encoder, options.rung, progress);
 }
 
 Rung RungMasks::rung() const { return state_->rung; }

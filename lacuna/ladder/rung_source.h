@@ -53,7 +53,8 @@ class RungMasks {
   bool loads_masks() const { return lacuna::loads_masks(rung()); }
   const MaskLayout& layout() const;            // of the u8 records; on all rungs but kernel
   std::span<const uint8_t> wild_type() const;  // the record that nothing is gone from, [stride]
-  uint64_t held_bytes() const;                 // in memory: tables, and the masks of the ram rungs
+  // In memory: tables, and the masks of the ram rungs, which all processes of this host share.
+  uint64_t held_bytes() const;
   // How many batches a loader of so many threads should make ahead: few where a batch holds masks.
   uint64_t prefetch(int threads) const { return loads_masks() ? masks_ahead(threads) : 128; }
   // The same for predictions, whose loader has one thread.

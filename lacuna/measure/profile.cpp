@@ -7,20 +7,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <map>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/median.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/core/system/clock.h"
 #include "lacuna/core/system/threads.h"
+#include "lacuna/measure/peak_memory.h"
 #include "lacuna/plan/machine.h"
 #include "lacuna/run/scope_timeline.h"
 #include "lacuna/train/loop.h"
+#include "lacuna/train/ranks/gradient_sum.h"
 
 namespace lacuna {
 namespace {
 
+constexpr int kSumsAlone = 20;
 constexpr uint64_t kWarmSteps = 5;  // more than the stepper's own before it records
 // In the order of a step; idle comes last and takes what no scope owns.
 constexpr const char* kCategories[] = {"load",     "copy",      "masks",         "aggregation",
@@ -161,14 +166,49 @@ std::map<std::string, double> device_times(Loop& loop, at::Device device, uint64
   return total;
 }
 
-// On the CPU, where the thread that trains waits; none where there is one rank.
-std::vector<double> communication_by_rank(const StepProfile& profile, Group& group) {
+// ---- the sums over ranks
+void count_gradients(torch::nn::Module& model, StepProfile& profile) {
+  for (const at::Tensor& parameter : model.parameters())
+    if (parameter.requires_grad()) profile.gradient_bytes += parameter.nbytes();
+  constexpr uint64_t kBucket = GradientSum::kBucketBytes;
+  profile.gradient_buckets =
+      std::max<uint64_t>(1, (profile.gradient_bytes + kBucket - 1) / kBucket);
+}
+
+// Of gradients of this size in so many buckets, while no rank does anything else: ms.
+double sum_alone(const StepProfile& profile, at::Device device, Loop& loop, Group& group) {
+  const auto floats = at::TensorOptions(device).dtype(at::kFloat);
+  const int64_t numbers =
+      int64_t(profile.gradient_bytes / sizeof(float) / profile.gradient_buckets);
+  std::vector<at::Tensor> buckets;
+  for (uint64_t i = 0; i < profile.gradient_buckets; ++i)
+    buckets.push_back(at::zeros({numbers}, floats));
+  std::vector<double> times;
+  for (int i = 0; i < kSumsAlone; ++i) {
+    loop.wait();
+    group.barrier();  // else the first to come waits for the others
+    const auto start = std::chrono::steady_clock::now();
+    for (const at::Tensor& bucket : buckets) group.start_sum(bucket);
+    for (const at::Tensor& bucket : buckets) group.finish_sum(bucket);
+    loop.wait();
+    times.push_back(seconds_since(start) * 1e3);
+  }
+  return median(times);
+}
+
+// Waited by the thread that trains, on the CPU; none where there is one rank.
+std::vector<RankCommunication> communication_by_rank(const StepProfile& profile, at::Device device,
+                                                     Loop& loop, Group& group) {
   if (group.is_alone()) return {};
-  const at::Tensor all = at::zeros({group.world()}, at::kDouble);
+  const at::Tensor all = at::zeros({group.world(), 2}, at::kDouble);
   for (const ProfileCategory& category : profile.cpu)
-    if (category.name == "communication") all[group.rank()].fill_(category.ms);
+    if (category.name == "communication") all[group.rank()][0].fill_(category.ms);
+  all[group.rank()][1].fill_(sum_alone(profile, device, loop, group));
   group.sum(all);
-  return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + group.world()};
+  std::vector<RankCommunication> ranks;
+  for (int64_t r = 0; r < int64_t(group.world()); ++r)
+    ranks.push_back({all[r][0].item<double>(), all[r][1].item<double>()});
+  return ranks;
 }
 
 std::optional<double> recorded_time(Task& task, uint64_t steps) {
@@ -189,6 +229,8 @@ std::string describe_machine(at::Device device) {
 
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note, Group& group) {
+  PeakMemory memory(choose_device(
+      config.train.device, [](const std::string&) {}, group));
   const auto task = open_task({.config = config, .note = note, .group = group});
   make_paths_absolute(task->config());
   const at::Device device = task->model().parameters().at(0).device();
@@ -203,6 +245,8 @@ StepProfile profile_step(const Config& config, uint64_t steps,
       result.data[kind] = {{"path", data.at("path")}, {"fingerprint", data.at("fingerprint")}};
   result.steps = steps;
   result.batch = uint64_t(task->config().train.batch);
+  result.threads = uint64_t(at::get_num_threads());
+  count_gradients(task->model(), result);
 
   Loop loop(*task, /*may_record=*/false);
   loop.run(kWarmSteps);
@@ -231,7 +275,8 @@ StepProfile profile_step(const Config& config, uint64_t steps,
         categories(by_category(device_times(loop, device, steps, host_ms)), steps, result.wall_ms);
     result.recorded_ms = recorded_time(*task, steps);
   }
-  result.communication_ms = communication_by_rank(result, group);
+  result.peak_bytes = memory.bytes();
+  result.ranks = communication_by_rank(result, device, loop, group);
   result.trace = {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
   result.largest = largest_part(result);
   return result;

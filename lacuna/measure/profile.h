@@ -9,7 +9,8 @@
 //   aggregation, mlp, merge, heads, other     the forward pass; other: what is left of it, the
 //                      loss, and scopes (core/scope.h) of any other name
 //   backward, optimiser
-//   communication      with the other ranks: what is waited for, not what goes on meanwhile
+//   communication      with the other ranks: what is waited for, not what goes on meanwhile. Of
+//                      each rank it is said beside how long the same sums take on their own
 //   logging
 //   idle               none of these; on a GPU mostly the host waiting for it
 //
@@ -37,8 +38,8 @@
 
 namespace lacuna {
 
-// steps: measured, after a few that are not. Of several ranks it says what this one did, and what
-// all spent on communication. Throws Error as train() does.
+// steps: measured, after a few that are not. Of several ranks it says what this one did, and of all
+// what they spent on communication. Throws Error as train() does.
 StepProfile profile_step(const Config& config, uint64_t steps,
                          const std::function<void(const std::string&)>& note,
                          Group& group = Group::alone());

@@ -82,7 +82,8 @@ class Planner {
 
     plan.memory_bytes = buffers() * index_bytes();
     if (fills_records(plan.rung)) plan.memory_bytes += mask_buffers() * masks;
-    if (is_held(plan.rung)) plan.memory_bytes += samples() * form.record;
+    if (is_held(plan.rung)) plan.shared_bytes = samples() * form.record;
+    plan.memory_bytes += plan.shared_bytes;
     if (makes_masks_in_loader(plan.rung)) plan.memory_bytes += double(sizes_.table);
     plan.memory_bytes += copies_in_memory(plan.rung) * masks;
 
@@ -131,10 +132,10 @@ class Planner {
           std::max(samples() * form.make, plan.disk_bytes / machine_.disk_write.value);
     if (is_held(plan.rung)) {
       const double share = sizes_.of(mask_form(plan.rung)).record / sizes_.u8.record;
-      plan.start_seconds = samples() * (form.make + share * costs_.first);
+      plan.start_seconds = samples() * (form.make + share * costs_.first);  // by one for all
     }
-    if (fills_records(plan.rung)) plan.start_seconds += records * costs_.first;
-    plan.start_seconds *= crowding(costs_.threads);
+    if (fills_records(plan.rung))
+      plan.start_seconds += records * costs_.first * crowding(costs_.threads);
     plan.batch_seconds = loader_seconds(plan.rung);
     plan.later_seconds = later_seconds(plan);
     plan.cold_seconds = cold_seconds(plan);
@@ -151,7 +152,8 @@ class Planner {
                                        format_bytes(uint64_t(free))));
     };
     compare(plan.disk_bytes, machine_.disk_free.value, "on disk");
-    compare(ranks() * plan.memory_bytes, machine_.memory.value, "in memory");
+    const double own = plan.memory_bytes - plan.shared_bytes;
+    compare(ranks() * own + plan.shared_bytes, machine_.memory.value, "in memory");
     if (machine_.gpu) compare(plan.device_bytes, machine_.gpu->memory.value, "on the GPU");
   }
 

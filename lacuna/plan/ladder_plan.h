@@ -17,9 +17,9 @@
 //
 // What fits leaves a margin: kRoomMargin times the bytes must be free.
 //
-// Several ranks on one machine share its memory, its cores and its disk, where the store lies once;
-// each holds masks, tables and batches of its own (a slice of the global batch, load/order.h) and
-// has a GPU to itself.
+// Several ranks on one machine share its memory, its cores and its disk, where the store lies once,
+// and the masks of the ram rungs, which one of them makes; each holds tables and batches of its own
+// (a slice of the global batch, load/order.h) and has a GPU to itself.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +48,7 @@ struct RungPlan {
   double disk_bytes = 0;       // of the store, which all ranks read
   double memory_bytes = 0;     // of a process: masks held, batches of the loader, copies that
                                // training and validation read or a GPU fetches, tables
+  double shared_bytes = 0;     // of these, the masks held, which all ranks have together
   double device_bytes = 0;     // on the GPU, beside the model: batches of training, of its recorded
                                // step and of validation, tables; 0 without one
   double read_bytes = 0;       // a batch: from the store or from memory

@@ -34,16 +34,23 @@ StepProfile profile_from(const Json& json) {
                          .data = Json::object(),
                          .steps = count_of(json, "steps"),
                          .batch = count_of(json, "batch"),
+                         .threads = count_of(json, "threads"),
+                         .peak_bytes = count_of(json, "peak_bytes"),
+                         .gradient_bytes = count_of(json, "gradient_bytes"),
+                         .gradient_buckets = count_of(json, "gradient_buckets"),
                          .wall_ms = number_of(json, "wall_ms_per_step"),
                          .recorded_ms = {},
                          .cpu = categories_from(json, "cpu"),
                          .gpu = categories_from(json, "gpu"),
                          .ways = {},
-                         .communication_ms = {},
+                         .ranks = {},
                          .largest = text_of(json, "largest"),
                          .trace = {}};
   if (json.contains("ways")) profile.ways = json.at("ways").get<std::vector<std::string>>();
   if (json.contains("screen")) profile.data["screen"] = json.at("screen");
+  if (json.contains("ranks"))
+    for (const Json& rank : json.at("ranks"))
+      profile.ranks.push_back({number_of(rank, "waited_ms"), number_of(rank, "alone_ms")});
   if (json.contains("recorded_ms_per_step") && !json.at("recorded_ms_per_step").is_null())
     profile.recorded_ms = number_of(json, "recorded_ms_per_step");
   return profile;
@@ -68,6 +75,10 @@ Json to_json(const StepProfile& profile) {
       {{"config", profile.config},
        {"steps", profile.steps},
        {"batch", profile.batch},
+       {"threads", profile.threads},
+       {"peak_bytes", profile.peak_bytes},
+       {"gradient_bytes", profile.gradient_bytes},
+       {"gradient_buckets", profile.gradient_buckets},
        {"wall_ms_per_step", profile.wall_ms},
        {"recorded_ms_per_step", profile.recorded_ms ? Json(*profile.recorded_ms) : Json(nullptr)},
        {"cpu", to_json(profile.cpu)},
@@ -76,8 +87,8 @@ Json to_json(const StepProfile& profile) {
         {{"cpu", excess_ms(profile, profile.cpu)}, {"gpu", excess_ms(profile, profile.gpu)}}},
        {"ways", profile.ways},
        {"largest", profile.largest}});
-  if (!profile.communication_ms.empty())
-    json["communication_ms_per_step_by_rank"] = profile.communication_ms;
+  for (const RankCommunication& rank : profile.ranks)
+    json["ranks"].push_back({{"waited_ms", rank.waited_ms}, {"alone_ms", rank.alone_ms}});
   return json;
 }
 

@@ -18,6 +18,13 @@ struct ProfileCategory {
   double share = std::numeric_limits<double>::quiet_NaN();  // of the wall time
 };
 
+// What one rank did with the sums over all of them, ms a step. What it waited, less `alone`, went
+// into waiting for slower ranks; `alone` less what it waited was hidden behind the backward pass.
+struct RankCommunication {
+  double waited_ms = 0;  // its training thread
+  double alone_ms = 0;   // the same gradients summed while nothing else goes on
+};
+
 // Of one that was read, texts are empty and numbers 0 or NaN where the file does not say.
 struct StepProfile {
   std::string device;
@@ -25,11 +32,15 @@ struct StepProfile {
   std::string config;          // YAML, every setting, paths absolute
   Json data = Json::object();  // as in run.json: {"screen": {"path": .., "fingerprint": ..}}
   uint64_t steps = 0, batch = 0;
+  uint64_t threads = 0;     // that the CPU's arithmetic had
+  uint64_t peak_bytes = 0;  // the most memory: of the process on top of the program, or on a GPU
+  uint64_t gradient_bytes = 0;            // of all that is trained
+  uint64_t gradient_buckets = 1;          // that ranks sum them in
   double wall_ms = 0;                     // a step
   std::optional<double> recorded_ms;      // a step, where it was recorded
   std::vector<ProfileCategory> cpu, gpu;  // idle last; gpu: empty without one
   std::vector<std::string> ways;          // that were taken where there are several: "mlp: .."
-  std::vector<double> communication_ms;   // a step, by rank; empty: there was one
+  std::vector<RankCommunication> ranks;   // empty: there was one
   std::string largest;                    // a sentence
   Json trace;                             // Chrome's trace format; not read back
 };

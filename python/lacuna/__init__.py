@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from . import nn as nn
     from ._core import Error as Error, UsageError as UsageError
     from ._influence import Influence as Influence, influence as influence
+    from ._ranks import join_ranks as join_ranks
     from ._train import train as train
     from ._write import write_screen as write_screen
     from ._write_recording import write_recording as write_recording
@@ -71,6 +72,7 @@ _LAZY = {
     "import_recording": "recording",
     "import_screen": "screen",
     "influence": "_influence",
+    "join_ranks": "_ranks",
     "train": "_train",
     "write_recording": "_write_recording",
     "write_screen": "_write",

@@ -89,15 +89,12 @@ def first_host(nodes: str) -> str:
     return "".join(part or "" for part in name.groups())
 
 
-def _connect(place: Place):
-    """Makes the process groups: that of the program, and one whose connections only say who lives."""
+def _join(place: Place, has_cuda: bool) -> None:
+    """torch.distributed's group of all ranks: NCCL where each has a GPU of its host to itself, gloo otherwise."""
     import torch
     import torch.distributed as distributed
-    import torch.distributed._functional_collectives  # noqa: F401  registers what the program calls
 
-    from . import has_cuda
-
-    has_gpus = has_cuda() and distributed.is_nccl_available() and torch.cuda.device_count() >= place.local_world
+    has_gpus = has_cuda and distributed.is_nccl_available() and torch.cuda.device_count() >= place.local_world
     if has_gpus:
         torch.cuda.set_device(place.local_rank)
     # A store of its own for every attempt: the addresses of dead ranks must not be found again.
@@ -105,6 +102,33 @@ def _connect(place: Place):
     store = distributed.PrefixStore(f"lacuna_{place.attempt}", server)
     backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
     distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world)
+
+
+def join_ranks() -> None:
+    """For a training of your own under torchrun or srun, Lightning's too: call it before the ``Trainer`` is made.
+
+    Connects the ranks through ``torch.distributed`` so that ``torchrun --max-restarts`` can restart them; torch's own
+    connection finds the addresses of ranks that are dead, and hangs. Does nothing in a process that is alone, in
+    one that is connected already, and in those that Lightning starts itself.
+    """
+    import torch
+    import torch.distributed as distributed
+
+    is_lightnings = "WORLD_SIZE" in os.environ and "RANK" not in os.environ
+    if distributed.is_initialized() or is_lightnings:
+        return
+    if place := Place.of(os.environ):
+        _join(place, torch.cuda.is_available())
+
+
+def _connect(place: Place):
+    """Makes the process groups: that of the program, and one whose connections only say who lives."""
+    import torch.distributed as distributed
+    import torch.distributed._functional_collectives  # noqa: F401  registers what the program calls
+
+    from . import has_cuda
+
+    _join(place, has_cuda())
     watch = distributed.new_group(backend="gloo", timeout=_FOREVER)
     return distributed.group.WORLD, watch
 

@@ -61,7 +61,8 @@ def test_lightning_goes_on_where_it_was_killed(screen, tmp_path, monkeypatch):
 
     monkeypatch.setattr(lightning_screen.os, "kill", die)
     runs = {}
-    for name, deaths in {"whole": [None], "broken": [5, 11, None]}.items():
+    # Behind step 15 the last checkpoint is that of step 14, the last of an epoch.
+    for name, deaths in {"whole": [None], "broken": [5, 11, None], "at an end": [15, 18, None]}.items():
         (tmp_path / name).mkdir()
         for death in deaths:
             if death is None:
@@ -70,7 +71,7 @@ def test_lightning_goes_on_where_it_was_killed(screen, tmp_path, monkeypatch):
             with pytest.raises(InterruptedError):
                 lightning_screen.train(screen, tmp_path / name, die_at=death)
         runs[name] = lightning_screen.seen(tmp_path / name)
-    assert runs["whole"] == runs["broken"] and len(runs["whole"]) == 21
+    assert runs["whole"] == runs["broken"] == runs["at an end"] and len(runs["whole"]) == 21
     lines = (tmp_path / "broken" / "rank0.log").read_text().splitlines()
     assert len(lines) == 23  # steps 5 and 11 were taken twice
     epochs = [sorted(int(s) for step in range(7 * e, 7 * e + 7) for s in runs["whole"][0, step + 1].split()) for e in range(3)]

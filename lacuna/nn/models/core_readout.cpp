@@ -90,7 +90,8 @@ at::Tensor Readout::forward(const at::Tensor& map, const at::Tensor& inputs) con
   const auto places = this->places(map.size(2), map.size(3)).flatten(1).to(dtype);  // [units, P]
   const auto seen = at::matmul(flat, places.t()).to(weight.scalar_type());          // [b, C, units]
   auto drive = (seen * weight.t()).sum(1) + bias;
-  if (first_) drive = drive + second_->forward(at::gelu(first_->forward(inputs)));
+  if (first_)
+    drive = drive + second_->forward(at::gelu(first_->forward(inputs.to(weight.scalar_type()))));
   stop_point(drive);
   return drive;
 }

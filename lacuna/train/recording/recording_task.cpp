@@ -102,8 +102,8 @@ at::Tensor RecordingTask::loss(const Batch& given, uint64_t /*epoch*/) {
   const auto& batch = static_cast<const DeviceWindows&>(given);  // which our own feeds give out
   PoissonLoss loss;
   if (batch.size() == 0) {  // a rank without windows does what the others do
-    const auto scalar = at::TensorOptions(session_.device).dtype(at::kFloat);
-    loss = {at::zeros({}, scalar), at::zeros({}, scalar)};
+    const auto rates = session_.model->parameters().at(0).options().requires_grad(false);
+    loss = {at::zeros({}, rates), at::zeros({}, rates)};
     for (const at::Tensor& parameter : session_.model->parameters())
       if (parameter.requires_grad()) loss.sum = loss.sum + 0 * parameter.sum();
   } else {

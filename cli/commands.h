@@ -19,6 +19,7 @@ void add_clean(CLI::App& app);
 void add_concat(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
+void add_import_names(CLI::App& import);      // a subcommand of import
 void add_import_recording(CLI::App& import);  // a subcommand of import
 void add_info(CLI::App& app);
 void add_plan(CLI::App& app);

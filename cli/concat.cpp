@@ -29,7 +29,8 @@ void run(const Options& options) {
                         {"settings", {{"source", options.source}}},
                         {"sources", sources}};
   const Screen out = write_screen(
-      options.out, {screens.front().graph(), joined.samples, joined.splits, made_by}, progress);
+      options.out, {screens.front().graph(), joined.samples, joined.splits, made_by, joined.noise},
+      progress);
   fmt::print("{}: {} samples of {} screens\n", options.out, with_commas(out.samples().size()),
              screens.size());
   for (const auto& split : joined.dropped_splits)

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/spreadsheet.h"
 #include "cli/table_spec.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
@@ -19,10 +20,15 @@ constexpr const char* kFooter = R"(
 SPEC is one word: PATH,key=value,... and for --network, --features, --samples and --split
 NAME=PATH,key=value,... Lists inside a value are joined by '+'. Every table takes
   separator=tab|comma|semicolon|space  between cells; left out: by name, .csv comma, .tsv .txt tab
+  header=yes|no (yes)   no: the first line is data, and columns are called 1, 2, ...
+  decimal=,             numbers have decimal commas
+  sheet=NAME            of an .xlsx (Python's openpyxl reads it); left out: the first
 and every place with gene names
   gene-separator=TEXT   between several genes in one cell; left out: one gene a cell
   pattern=REGEX         its first group is the gene: ^([^_]+) takes YAR002W from YAR002W_dma91
   ignore=NAME+NAME      names that stand for no gene, such as a control locus
+  case=fold|exact (fold)  fold: vps8 is VPS8, where no other gene has that name in any case
+  unknown=error|drop|drop-most  for this table; left out: as --unknown says
 
 --genes       gene=COLUMN (gene)  alias=COLUMN+...  alias-separator=TEXT
 --aliases     gene=COLUMN (gene)  alias=COLUMN+... (alias)  alias-separator=TEXT
@@ -38,6 +44,11 @@ and every place with gene names
               missing=NUMBER|nan: for genes without; left out: an error
 --samples     removed=COLUMN+...  label=COLUMN+...  numbers=COLUMN+...  categories=COLUMN+...  split=COLUMN
               COLUMN may be NEW:COLUMN, to store it under another name
+              self=once|drop (once): a row that names a gene twice removes it once, or is left out
+              genotype=GENE+...|rest: 0/1 columns called like genes, 1 = removed; rest: all other
+              columns   removed-is=0: there 0 = removed
+              matrix: names of genes above and before, a score a cell; label=NAME is what it is
+              called   row=COLUMN: names before (the first)   skip=COLUMN+...: no part of it
 --json-lmdb   types=TYPE+...: only these perturbation types   broken=error|drop (error)
 --split       NAME=FILE.json: {"train": [...], "val": [...], "test": [...]} of rows (0 = first row of
               the first table) or of keys
@@ -56,20 +67,11 @@ constexpr auto kNamed = TableSpec::Naming::named;
 
 struct Arguments {
   std::string out, genes, reactions, stoichiometry, json_lmdb;
+  std::string python;
   std::vector<std::string> aliases, networks, features, samples, splits, repeats_within;
+  bool dry_run = false;
   ScreenImport import;
 };
-
-GeneTableOptions gene_table(TableSpec spec, std::vector<std::string> alias_columns) {
-  GeneTableOptions options;
-  options.table = spec.take_table();
-  options.gene_column = spec.take("gene", "gene");
-  options.alias_columns = spec.take_list("alias");
-  options.alias_separator = spec.take("alias-separator");
-  if (options.alias_columns.empty()) options.alias_columns = std::move(alias_columns);
-  spec.finish();
-  return options;
-}
 
 NetworkOptions network(TableSpec spec) {
   static const std::map<std::string, RepeatedEdges> kRepeated = {{"first", RepeatedEdges::first},
@@ -107,8 +109,9 @@ NetworkOptions network(TableSpec spec) {
 MetabolismOptions metabolism(TableSpec reactions, TableSpec stoichiometry) {
   MetabolismOptions options;
   options.reactions = reactions.take_table();
-  options.names.pattern = reactions.take("pattern");
-  options.names.ignore = reactions.take_list("ignore");
+  options.names = reactions.take_names();
+  if (!options.names.separator.empty())
+    reactions.refuse("gene-separator", "is not for rules: they say and, or");
   options.reaction_column = reactions.take("reaction", "reaction");
   options.rule_column = reactions.take("rule", "rule");
   options.number_columns = reactions.take_list("numbers");
@@ -128,7 +131,7 @@ FeatureOptions features(TableSpec spec) {
   if (!missing.empty()) options.missing = parse_number(missing);
   if (!missing.empty() && !options.missing) spec.refuse("missing", "is a number or nan");
   if (fs::path(spec.path()).extension() == ".npy") {
-    options.source = {spec.path(), {}};
+    options.source = {spec.path()};
     spec.finish();
     return options;
   }
@@ -150,6 +153,18 @@ SampleTableOptions samples(TableSpec spec) {
   options.numbers = spec.take_columns("numbers");
   options.categories = spec.take_columns("categories");
   options.splits = spec.take_columns("split");
+  options.genotype_columns = spec.take_list("genotype");
+  const std::string removed_is = spec.take("removed-is", "1");
+  if (removed_is != "0" && removed_is != "1") spec.refuse("removed-is", "is 0 or 1");
+  options.removed_is = removed_is == "1" ? 1 : 0;
+  options.is_matrix = spec.take_flag("matrix");
+  options.row_column = spec.take("row");
+  options.skip = spec.take_list("skip");
+  if (!options.is_matrix && (!options.row_column.empty() || !options.skip.empty()))
+    spec.refuse("matrix", "must be said for row= and skip=");
+  const std::string self = spec.take("self", "once");
+  if (self != "once" && self != "drop") spec.refuse("self", "is once or drop");
+  options.drop_self = self == "drop";
   spec.finish();
   return options;
 }
@@ -222,16 +237,48 @@ void print_report(const ImportReport& report) {
   }
 }
 
+// All of them, each once, with what they may have meant.
+void print_unknown(const ImportReport& report) {
+  if (report.unknown_names.empty()) return;
+  std::vector<std::vector<std::string>> rows = {{"unknown gene", "in cell", "rows", "first at", ""}};
+  for (const UnknownName& unknown : report.unknown_names)
+    rows.push_back({unknown.name, unknown.cell == unknown.name ? "" : unknown.cell,
+                    with_commas(unknown.count), unknown.where, unknown.why});
+  fmt::print("\n{}", format_table(rows, {2}));
+}
+
+std::string counts_of(const HeteroGraph& graph, const Samples& samples) {
+  return fmt::format("{} genes, {} edge types, {} samples", with_commas(graph.genes().size()),
+                     graph.edge_types().size(), with_commas(samples.size()));
+}
+
+void import_or_try(const Arguments& arguments, ImportReport& report) {
+  TerminalProgress progress;
+  if (arguments.dry_run) {
+    const ReadImport read = read_import(arguments.import, report, progress);
+    print_report(report);
+    print_unknown(report);
+    fmt::print("nothing written (--dry-run): {}\n", counts_of(read.graph, read.samples));
+    return;
+  }
+  const Screen screen =
+      import_screen(arguments.out, arguments.import, command_line(), report, progress);
+  print_report(report);
+  fmt::print("wrote {}: {}\n", arguments.out, counts_of(screen.graph(), screen.samples()));
+}
+
 void run(Arguments& arguments) {
   read_specs(arguments);
-  TerminalProgress progress;
-  const ImportedScreen imported =
-      import_screen(arguments.out, arguments.import, command_line(), progress);
-  print_report(imported.report);
-  const Screen& screen = imported.screen;
-  fmt::print("wrote {}: {} genes, {} edge types, {} samples\n", arguments.out,
-             with_commas(screen.graph().genes().size()), screen.graph().edge_types().size(),
-             with_commas(screen.samples().size()));
+  Spreadsheets spreadsheets(arguments.python);
+  spreadsheets.convert(arguments.import);
+  ImportReport report;
+  try {
+    import_or_try(arguments, report);
+  } catch (const RefusedNames&) {  // the report says more than one line can
+    print_report(report);
+    print_unknown(report);
+    throw;
+  }
 }
 
 // An option whose values are the names of an enum's members.
@@ -255,6 +302,7 @@ void add_import(CLI::App& app) {
   CLI::App* import =
       app.add_subcommand("import", "Make a screen or a recording from files of others");
   import->require_subcommand(1);
+  add_import_names(*import);
   add_import_recording(*import);
   CLI::App* screen = import->add_subcommand(
       "screen",
@@ -275,8 +323,9 @@ void add_import(CLI::App& app) {
   add("--samples", a.samples, "SPEC ...", "Samples, a row each; NAME goes to the column 'screen'");
   add("--json-lmdb", a.json_lmdb, "SPEC", "Samples, from an LMDB of JSON records");
   add("--split", a.splits, "SPEC ...", "Splits, from JSON index lists");
-  add_policy(screen, "--unknown", a.import.unknown, {UnknownPolicy::error, UnknownPolicy::drop},
-             "Rows and records that name an unknown gene");
+  add_policy(screen, "--unknown", a.import.unknown,
+             {UnknownPolicy::error, UnknownPolicy::drop, UnknownPolicy::drop_most},
+             "Rows and records that name an unknown gene; drop-most: even most of a table's");
   add_policy(screen, "--duplicates", a.import.duplicates,
              {DuplicatePolicy::keep, DuplicatePolicy::mean, DuplicatePolicy::first},
              "Samples that remove the same genes");
@@ -291,6 +340,8 @@ void add_import(CLI::App& app) {
   add_policy(screen, "--non-numbers", a.import.non_numbers,
              {NonNumberPolicy::error, NonNumberPolicy::missing},
              "Cells that should be numbers and are not");
+  screen->add_flag("--dry-run", a.dry_run, "Read everything, print the report, write nothing");
+  add("--python", a.python, "PROGRAM", "For .xlsx (LACUNA_PYTHON, else python3)");
   add("--threads", a.import.threads, "N", "For JSON records; 0: all (0)");
   screen->footer(kFooter);
   screen->callback([arguments] { run(*arguments); });

@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "cli/commands.h"
 #include "cli/info.h"
@@ -27,13 +29,22 @@ namespace {
 using Table = std::vector<std::vector<std::string>>;
 
 struct Options {
-  std::string path;
+  std::string path, gene;
   bool json = false, check = false, exit_code = false;
 };
 
 std::string number(double value) { return fmt::format("{:.5g}", value); }
 
 // ---- for people
+
+// "other names: 5,918, such as VPS8 (YAL002W)"
+std::string aliases_text(const Names& genes) {
+  for (uint32_t gene = 0; gene < genes.size(); ++gene)
+    if (!genes.aliases(gene).empty())
+      return fmt::format("other names of genes: {}, such as {}\n", with_commas(genes.alias_count()),
+                         genes.shown(gene));
+  return "";
+}
 
 std::string nodes_text(const HeteroGraph& graph, const ScreenSummary& summary) {
   Table rows = {{"node type", "count", "features"}};
@@ -45,7 +56,8 @@ std::string nodes_text(const HeteroGraph& graph, const ScreenSummary& summary) {
     rows.push_back({type.name, with_commas(type.size()), features});
   }
   return format_table(rows, {1}) +
-         fmt::format("isolated genes: {}\n", with_commas(summary.isolated_genes));
+         fmt::format("isolated genes: {}\n", with_commas(summary.isolated_genes)) +
+         aliases_text(graph.genes().names);
 }
 
 std::string edges_text(const ScreenSummary& summary) {
@@ -80,6 +92,15 @@ std::vector<std::string> number_cells(const NumberSummary& numbers) {
           number(numbers.sd),         number(numbers.min),          number(numbers.max)};
 }
 
+std::string noise_text(std::span<const LabelNoise> noise) {
+  std::string text;
+  for (const LabelNoise& one : noise)
+    text += fmt::format("noise of '{}'{}: sd {} of one measurement, from {} samples with repeats\n",
+                        one.label, one.category.empty() ? "" : " in " + one.category,
+                        number(std::sqrt(one.variance)), with_commas(one.sets));
+  return text;
+}
+
 std::string labels_text(const Screen& screen, const ScreenSummary& summary) {
   if (summary.labels.empty()) return "no labels\n";
   Table rows = {{"label", "measured", "missing", "mean", "sd", "min", "max"}};
@@ -88,7 +109,7 @@ std::string labels_text(const Screen& screen, const ScreenSummary& summary) {
     const auto cells = number_cells(summary.labels[l]);
     rows.back().insert(rows.back().end(), cells.begin(), cells.end());
   }
-  return format_table(rows, {1, 2, 3, 4, 5, 6});
+  return format_table(rows, {1, 2, 3, 4, 5, 6}) + noise_text(screen.noise());
 }
 
 // The most frequent first; a few.
@@ -282,6 +303,8 @@ void run(const Options& options) {
     return;
   }
   if (options.exit_code) throw UsageError("--exit-code is for runs; {} is none", options.path);
+  if (!options.gene.empty() && Directory::format_of(options.path) != Screen::kFormat)
+    throw UsageError("--gene is for screens; {} is none", options.path);
   if (DirectoryWriter::unfinished_format(options.path) == MaskStoreContents::kFormat)
     return run_unfinished_store(options);
   const std::string format = Directory::format_of(options.path);
@@ -293,6 +316,7 @@ void run(const Options& options) {
   TerminalProgress progress;
   const Screen screen =
       options.check ? Screen::open(options.path, progress) : Screen::open_unchecked(options.path);
+  if (!options.gene.empty()) return print_gene_info(screen, options.gene, options.json);
   const ScreenSummary summary = summarise(screen, progress);
   const std::string damage = options.check ? "" : damage_of(screen, progress);
   if (options.json) {
@@ -315,6 +339,8 @@ void add_info(CLI::App& app) {
   CLI::App* command = app.add_subcommand("info", "What a directory is and what it holds");
   command->add_option("PATH", options->path, "A screen, a recording, a run, or a store")
       ->required();
+  command->add_option("--gene", options->gene, "Of a screen: this gene, by any of its names")
+      ->option_text("NAME");
   command->add_flag("--json", options->json, "One JSON object on stdout, for programs");
   command->add_flag("--check", options->check,
                     "Read every byte against its checksum and every index against its range");
@@ -325,6 +351,7 @@ void add_info(CLI::App& app) {
       "Examples:\n"
       "  lacuna info demo\n"
       "  lacuna info demo --check\n"
+      "  lacuna info yeast --gene VPS8\n"
       "  lacuna info demo --json | jq .samples.count\n"
       "  lacuna info runs/demo");
   command->callback([options] { run(*options); });

@@ -1,7 +1,10 @@
 // Parts of `lacuna info` (cli/info.cpp) that have files of their own.
 #pragma once
 
+#include <string>
+
 #include "lacuna/core/system/file.h"
+#include "lacuna/screen/screen.h"
 
 namespace lacuna::cli {
 
@@ -16,5 +19,9 @@ void print_recording_info(const fs::path& path, bool json, bool check);
 
 // The same of a store of a recording's frames.
 void print_frame_store_info(const fs::path& path, bool json, bool check);
+
+// One gene of a screen, by any of its names: what it is called, its edges, the samples that remove
+// it.
+void print_gene_info(const Screen& screen, const std::string& gene, bool json);
 
 }  // namespace lacuna::cli

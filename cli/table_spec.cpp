@@ -58,6 +58,11 @@ TableSpec::TableSpec(std::string option, std::string_view text, Naming naming)
     const bool has_value = at != std::string::npos;
     settings_.push_back(
         {pieces[i].substr(0, at), has_value ? pieces[i].substr(at + 1) : "", has_value, false});
+    // decimal=, is cut at its comma: then nothing stands behind it.
+    if (pieces[i] == "decimal=" && i + 1 < pieces.size() && pieces[i + 1].empty()) {
+      settings_.back().value = ",";
+      ++i;
+    }
   }
 }
 
@@ -86,17 +91,34 @@ std::string TableSpec::required_name(const char* example) const {
 }
 
 TableSource TableSpec::take_table() {
-  const std::string word = take("separator");
-  if (word.empty()) return {path_, {}};
-  if (word == "tab") return {path_, '\t'};
-  if (word == "comma") return {path_, ','};
-  if (word == "semicolon") return {path_, ';'};
-  if (word == "space") return {path_, ' '};
-  refuse("separator", "is tab, comma, semicolon or space");
+  TableSource table = {path_};
+  const std::string separator = take("separator");
+  if (separator == "tab") table.separator = '\t';
+  if (separator == "comma") table.separator = ',';
+  if (separator == "semicolon") table.separator = ';';
+  if (separator == "space") table.separator = ' ';
+  if (!separator.empty() && !table.separator)
+    refuse("separator", "is tab, comma, semicolon or space");
+  const std::string header = take("header", "yes");
+  if (header != "yes" && header != "no") refuse("header", "is yes or no");
+  table.header = header == "yes";
+  const std::string decimal = take("decimal", ".");
+  if (decimal != "." && decimal != ",") refuse("decimal", "is . or ,");
+  table.decimal = decimal[0];
+  table.sheet = take("sheet");
+  return table;
 }
 
 NameRules TableSpec::take_names() {
-  return {take("gene-separator"), take("pattern"), take_list("ignore")};
+  NameRules rules = {take("gene-separator"), take("pattern"), take_list("ignore")};
+  const std::string letters = take("case", "fold");
+  if (letters != "fold" && letters != "exact") refuse("case", "is fold or exact");
+  rules.letters = letters == "fold" ? Names::Case::fold : Names::Case::exact;
+  const std::string unknown = take("unknown");
+  for (const auto policy : {UnknownPolicy::error, UnknownPolicy::drop, UnknownPolicy::drop_most})
+    if (unknown == name(policy)) rules.unknown = policy;
+  if (!unknown.empty() && !rules.unknown) refuse("unknown", "is error, drop or drop-most");
+  return rules;
 }
 
 bool TableSpec::take_flag(std::string_view key) {
@@ -150,6 +172,17 @@ void TableSpec::finish() const {
     if (!setting.taken)
       throw UsageError("{} '{}': there is no setting '{}'; settings are {}", option_, text_,
                        setting.key, fmt::join(asked_, ", "));
+}
+
+GeneTableOptions gene_table(TableSpec spec, std::vector<std::string> alias_columns) {
+  GeneTableOptions options;
+  options.table = spec.take_table();
+  options.gene_column = spec.take("gene", "gene");
+  options.alias_columns = spec.take_list("alias");
+  options.alias_separator = spec.take("alias-separator");
+  if (options.alias_columns.empty()) options.alias_columns = std::move(alias_columns);
+  spec.finish();
+  return options;
 }
 
 }  // namespace lacuna::cli

@@ -3,7 +3,7 @@
 //   NAME=PATH,key=value,key=value,flag      or without NAME=, where nothing is named
 //
 // Lists inside a value are joined by '+'. A comma, a plus or a backslash that belongs to a value is
-// written with a backslash before it.
+// written with a backslash before it; decimal=, needs none.
 #pragma once
 
 #include <optional>
@@ -25,9 +25,9 @@ class TableSpec {
   // Each take_*() may be called once per key; finish() then refuses keys that were not taken.
   std::string take_name();                               // NAME, or the file's stem
   std::string required_name(const char* example) const;  // NAME; throws UsageError without one
-  TableSource take_table();                              // PATH and key separator
-  NameRules take_names();                                // keys gene-separator, pattern, ignore
-  bool take_flag(std::string_view key);                  // "directed"
+  TableSource take_table();              // PATH and keys separator, header, decimal, sheet
+  NameRules take_names();                // keys gene-separator, pattern, ignore, case, unknown
+  bool take_flag(std::string_view key);  // "directed"
   std::string take(std::string_view key, std::string otherwise = "");
   std::optional<double> take_number(std::string_view key);
   std::vector<std::string> take_list(std::string_view key);
@@ -50,5 +50,8 @@ class TableSpec {
   std::vector<Setting> settings_;
   std::vector<std::string> asked_;  // keys that exist, for the message
 };
+
+// What --genes, --aliases and `import names` take. alias_columns: where the spec names none.
+GeneTableOptions gene_table(TableSpec spec, std::vector<std::string> alias_columns);
 
 }  // namespace lacuna::cli

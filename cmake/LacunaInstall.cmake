@@ -45,7 +45,7 @@ endif()
 install(TARGETS ${programs})
 # What `lacuna bench ladder` and `lacuna bench criteria` compare with.
 install(FILES bench/ladder_peers.py bench/plain_models.py bench/plain_predictions.py bench/recording_peers.py bench/step.py
-              bench/step_opponents.py bench/transform_function.py
+              bench/step_opponents.py bench/transform_function.py bench/xlsx_table.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna/bench)
 
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/lacuna)

@@ -65,8 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::write_file(directory / kFiles[i][0],
                      i == damaged ? fuzz::text_of(data + 1, size - 1) : kFiles[i][1]);
   fuzz::reads([&] {
-    import_screen(directory / "out", options_for(directory.path(), data[0] >> 4), "fuzz")
-        .screen.check(Progress::none());
+    ImportReport report;
+    import_screen(directory / "out", options_for(directory.path(), data[0] >> 4), "fuzz", report)
+        .check(Progress::none());
   });
   fs::remove_all(directory / "out");
   return 0;

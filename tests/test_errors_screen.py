@@ -291,7 +291,7 @@ def test_wrong_call(screen, tmp_path, arguments, words):
 
 def test_what_the_screen_does_not_have_is_a_failure(screen, tmp_path):
     out = tmp_path / "out"
-    assert "names gene 'YFG1'" in fail("subset", screen, out, "--where", "any-gene=YFG1")
+    assert "there is no gene 'YFG1'" in fail("subset", screen, out, "--where", "any-gene=YFG1")
     assert "no column or label 'p'" in fail("subset", screen, out, "--where", "p<0.05")
     assert "no split 'x'" in fail("subset", screen, out, "--where", "split:x=test")
     assert "none of its 50 samples" in fail("subset", screen, out, "--where", "removed=99")

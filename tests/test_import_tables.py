@@ -238,8 +238,9 @@ def test_metabolism(folder):
     assert stoichiometry == [[0, 0], [0, 1], [1, 0], [1, 1], [3, 0]]
     assert np.load(out / "edges/reaction.stoichiometry.metabolite.coefficient.npy").tolist() == [-1, 2, -1, 2, 1]
     assert np.load(out / "nodes/reaction.lb.npy").tolist() == [[-1], [-1], [0], [0]]
-    write("r.tsv", "reaction\trule\tlb\nR1\t(a and zz) or zz\t-1\nR3\ta and b and c or (d\t0\n")
+    write("r.tsv", "reaction\trule\tlb\nR1\t(a and zz) or zz\t-1\nR3\td\t0\n")
     assert "r.tsv:2: unknown gene 'zz'" in error(*SAMPLES, *tables)
+    write("r.tsv", "reaction\trule\tlb\nR1\t(a and zz) or zz\t-1\nR3\ta and b and c or (d\t0\n")
     assert "r.tsv:3: gene rule" in error(*SAMPLES, *tables, "--unknown", "drop")
     write("r.tsv", "reaction\trule\tlb\nR1\t(a and zz) or zz\t-1\nR1\ta\t0\n")
     assert "r.tsv:3: reaction 'R1' is listed twice" in error(*SAMPLES, *tables, "--unknown", "drop")

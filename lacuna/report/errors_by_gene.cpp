@@ -94,9 +94,9 @@ ErrorsByGene errors_by_gene(const Screen& screen, const PartPredictions& predict
   if (result.samples > 0) result.mean_absolute /= double(result.samples);
   const Names& names = screen.graph().genes().names;
   result.genes = rank(sum_by_key(std::move(of_genes)), kLeastOfGene, shown,
-                      [&](uint64_t key) { return names[uint32_t(key)]; });
+                      [&](uint64_t key) { return names.shown(uint32_t(key)); });
   result.pairs = rank(sum_by_key(std::move(of_pairs)), kLeastOfPair, shown, [&](uint64_t key) {
-    return names[uint32_t(key >> 32)] + " + " + names[uint32_t(key)];
+    return names.shown(uint32_t(key >> 32)) + " + " + names.shown(uint32_t(key));
   });
   return result;
 }

@@ -11,6 +11,7 @@
 #include "lacuna/report/html.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
+#include "lacuna/run/evaluation/evaluation_words.h"
 
 namespace lacuna::report {
 namespace {
@@ -89,7 +90,8 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");
-  return out + table(head, rows);
+  const std::string ceiling = std::isnan(label.ceiling) ? "" : note(escape(ceiling_text(label)));
+  return out + table(head, rows) + ceiling;
 }
 
 // What the intervals of a part are over, and what is made of the differences.

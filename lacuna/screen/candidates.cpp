@@ -10,7 +10,6 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/text/csv.h"
-#include "lacuna/core/text/nearest.h"
 #include "lacuna/screen/import/table.h"
 #include "lacuna/screen/sample_groups.h"
 
@@ -205,8 +204,15 @@ class ListedSamples : public Candidates {
         throw Error("{}: something stands right behind \"{}\"; put a comma between", where(), word);
       return word;
     }
-    const std::string word(rest.substr(0, rest.find_first_of(kSeparators)));
+    std::string word(rest.substr(0, rest.find_first_of(kSeparators)));
     rest.remove_prefix(word.size());
+    // "VPS8 (YAL002W)" is one gene, as messages and reports write it.
+    if (const size_t close = rest.find(')'); rest.starts_with(" (") && close != rest.npos)
+      if (const std::string whole = word + std::string(rest.substr(0, close + 1));
+          names_.look_up(whole).match == Names::Match::shown) {
+        rest.remove_prefix(close + 1);
+        return whole;
+      }
     return word;
   }
 
@@ -368,9 +374,8 @@ std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& na
 }
 
 uint32_t find_gene(const Names& names, std::string_view name, const std::string& where) {
-  if (const auto gene = names.find(name)) return *gene;
-  throw Error("{}: there is no gene '{}'; did you mean '{}'?", where, name,
-              nearest_word(name, names.all()));
+  if (const auto gene = names.look_up(name)) return gene.index;
+  throw Error("{}: {}", where, names.why_not(name));
 }
 
 }  // namespace lacuna

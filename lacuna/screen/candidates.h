@@ -70,7 +70,8 @@ class MeasuredSets {
 std::unique_ptr<Candidates> unmeasured(const std::function<std::unique_ptr<Candidates>()>& make,
                                        MeasuredSets measured);
 
-// A text file with one sample per line: names of genes, separated by commas, tabs or spaces. A name
+// A text file with one sample per line: names or aliases of genes, in any case where that is clear,
+// or as Names::shown() writes them, separated by commas, tabs or spaces. A name
 // that holds one of these, or begins with '#', must stand in double quotes (a quote in it is
 // doubled); others may. An apostrophe before = + - or @ is taken off (core/text/csv.h). A gene that
 // is named twice is removed once. A line with '-' alone is the wild type; empty lines, and comments
@@ -84,7 +85,8 @@ std::unique_ptr<Candidates> unmeasured(const std::function<std::unique_ptr<Candi
 // are skipped.
 std::unique_ptr<Candidates> listed_samples(const fs::path& file, const Names& names);
 
-// The gene of this name; throws Error with the nearest name. `where` begins the message: "file:12".
+// The gene of this name or alias; throws Error with the nearest name. `where` begins the message:
+// "file:12".
 uint32_t find_gene(const Names& names, std::string_view name, const std::string& where);
 
 }  // namespace lacuna

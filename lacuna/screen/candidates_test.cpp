@@ -45,6 +45,19 @@ std::string error_in(const std::string& text) {
   return error_of([&] { read(text); });
 }
 
+TEST(Candidates, GenesAreFoundByAnyOfTheirNames) {
+  Names called({"YAL001C", "YAL002W", "HO"});
+  called.add_alias("TFC3", 0);
+  called.add_alias("VPS8", 1);
+  const TemporaryDirectory folder;
+  write_file(folder / "s.txt",
+             "VPS8 (YAL002W) tfc3\nHO, VPS8 (YAL002W)\nYAL001C VPS8\n\"VPS8 (YAL002W)\"\n");
+  EXPECT_EQ(all_of(*listed_samples(folder / "s.txt", called)),
+            (GeneLists{{1, 0}, {2, 1}, {0, 1}, {1}}));
+  EXPECT_ERROR(find_gene(called, "VSP8", "here"),
+               "here: there is no gene 'VSP8'; did you mean 'VPS8 (YAL002W)'?");
+}
+
 TEST(Candidates, AllPairs) {
   for (const uint32_t genes : {0u, 1u, 2u, 3u, 17u}) {
     GeneLists expected;

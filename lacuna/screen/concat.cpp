@@ -302,6 +302,10 @@ JoinedSamples join_samples(std::span<const Screen> screens, const std::string& s
     joined.samples.columns.push_back(source_column_of(screens, source_column));
   }
   join_splits(screens, joined);
+  std::vector<LabelNoise> noise;
+  for (const auto& screen : screens)
+    noise.insert(noise.end(), screen.noise().begin(), screen.noise().end());
+  joined.noise = joined_noise(noise);
   return joined;
 }
 

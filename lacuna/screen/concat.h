@@ -28,6 +28,7 @@ struct JoinedSamples {
   Samples samples;
   std::vector<Split> splits;
   std::vector<std::string> dropped_splits;
+  std::vector<LabelNoise> noise;
 };
 // At least one screen. source_column: its name, or empty for none; its categories are the
 // directories' names, or their paths where two are named alike.

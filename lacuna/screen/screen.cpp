@@ -15,6 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kSampleFiles = {"removed", "ptr", "label"};
 
 std::string nodes_file(const NodeType& nodes) { return "nodes/" + nodes.name + ".txt"; }
+// Where they are kept first; adding more writes another file and drops this one.
+std::string aliases_file(const std::string& type) { return "nodes/" + type + ".aliases.txt"; }
 std::string feature_file(const std::string& nodes, const std::string& feature) {
   return "nodes/" + nodes + "." + feature + ".npy";
 }
@@ -60,12 +62,35 @@ void check_names(const ScreenContents& contents) {
 
 // ---- the manifest
 
+bool has_aliases(const Names& names) { return names.alias_count() > 0; }
+
+// A line a node: its aliases, tabs between them.
+std::vector<std::string> alias_lines(const Names& names) {
+  std::vector<std::string> lines;
+  for (uint32_t i = 0; i < names.size(); ++i)
+    lines.push_back(fmt::format("{}", fmt::join(names.aliases(i), "\t")));
+  return lines;
+}
+
+void read_aliases(const Directory& directory, const std::string& file, Names& names) {
+  const std::vector<std::string> lines = directory.lines(file);
+  if (lines.size() != names.size())
+    throw Error("{} has {} lines, but there are {} names", file, lines.size(), names.size());
+  for (uint32_t i = 0; i < names.size(); ++i)
+    for (size_t start = 0; start < lines[i].size();) {
+      const size_t end = std::min(lines[i].find('\t', start), lines[i].size());
+      names.add_alias(std::string_view(lines[i]).substr(start, end - start), i);
+      start = end + 1;
+    }
+}
+
 Json graph_to_json(const HeteroGraph& graph) {
   Json nodes = Json::array(), edges = Json::array();
   for (const auto& type : graph.node_types()) {
     Json features = Json::array();
     for (const auto& feature : type.features) features.push_back(feature.name);
     nodes.push_back({{"type", type.name}, {"count", type.size()}, {"features", features}});
+    if (has_aliases(type.names)) nodes.back()["aliases"] = aliases_file(type.name);
   }
   for (const auto& type : graph.edge_types()) {
     Json values = Json::array();
@@ -94,7 +119,10 @@ HeteroGraph read_graph(const Directory& directory) {
   HeteroGraph graph;
   for (const auto& json : manifest.at("nodes")) {
     const auto type = json.at("type").get<std::string>();
-    graph.add_nodes(type, Names(directory.lines("nodes/" + type + ".txt")));
+    Names names(directory.lines("nodes/" + type + ".txt"));
+    if (json.contains("aliases"))
+      read_aliases(directory, json.at("aliases").get<std::string>(), names);
+    graph.add_nodes(type, std::move(names));
     if (graph.nodes(type).size() != json.at("count").get<uint64_t>())
       throw Error("nodes/{}.txt has {} names, but the manifest says {}", type,
                   graph.nodes(type).size(), json.at("count").get<uint64_t>());
@@ -201,6 +229,7 @@ void check_contents(const ScreenContents& contents, Progress& progress) {
 void write_graph(DirectoryWriter& writer, const HeteroGraph& graph) {
   for (const auto& type : graph.node_types()) {
     writer.add_lines(nodes_file(type), type.names.all());
+    if (has_aliases(type.names)) writer.add_lines(aliases_file(type.name), alias_lines(type.names));
     for (const auto& feature : type.features)
       writer.add_array(feature_file(type.name, feature.name), feature.values);
   }
@@ -263,6 +292,7 @@ Screen Screen::read(const Directory& directory) {
       screen.graph_ = std::make_shared<const HeteroGraph>(read_graph(directory));
       screen.samples_ = read_samples(directory);
       screen.splits_ = read_splits(directory, screen.samples_.size());
+      screen.noise_ = noise_from_json(directory.manifest().value("noise", Json::array()));
       screen.fingerprint_ = Fingerprint::from_json(directory.manifest().at("fingerprint"));
     });
   });
@@ -309,6 +339,7 @@ Screen write_screen(const fs::path& path, const ScreenContents& contents, Progre
   Json extra = graph_to_json(contents.graph);
   extra["samples"] = samples_to_json(contents.samples);
   extra["splits"] = splits;
+  if (!contents.noise.empty()) extra["noise"] = to_json(contents.noise);
   const Fingerprint fingerprint =
       joined(fingerprint_of(contents.graph), fingerprint_of(contents.samples));
   extra["fingerprint"] = fingerprint.to_json();
@@ -346,6 +377,30 @@ Split remove_split(const fs::path& path, const std::string& name) {
                   [&](const Json& one) { return one.at("name") == name; });
   });
   return split;
+}
+
+uint64_t add_aliases(const fs::path& path, const Names& genes) {
+  const Screen screen = Screen::open(path);
+  Names names = screen.graph().genes().names;
+  LACUNA_ASSERT(names.all() == genes.all());
+  const uint64_t before = names.alias_count();
+  for (uint32_t gene = 0; gene < genes.size(); ++gene)
+    for (const std::string& alias : genes.aliases(gene)) names.add_alias(alias, gene);
+  if (names.alias_count() == before) return 0;
+  const auto aliases_of_genes = [](Json& manifest) -> Json& {
+    for (Json& type : manifest.at("nodes"))
+      if (type.at("type") == "gene") return type["aliases"];
+    LACUNA_ASSERT(false);
+  };
+  Json manifest = screen.directory().manifest();
+  const Json there = aliases_of_genes(manifest);
+  const std::string old_file = there.is_string() ? there.get<std::string>() : "";
+  std::string file = aliases_file("gene");
+  for (int number = 2; screen.directory().has(file); ++number)
+    file = fmt::format("nodes/gene.aliases-{}.txt", number);
+  replace_lines_in(path, old_file, file, alias_lines(names),
+                   [&](Json& changed) { aliases_of_genes(changed) = file; });
+  return names.alias_count() - before;
 }
 
 Fingerprint fingerprint_of(const HeteroGraph& graph) {

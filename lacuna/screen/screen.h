@@ -13,6 +13,7 @@
 
 #include "lacuna/core/system/progress.h"
 #include "lacuna/graph/hetero_graph.h"
+#include "lacuna/screen/noise.h"
 #include "lacuna/screen/samples.h"
 #include "lacuna/store/directory.h"
 #include "lacuna/store/fingerprint.h"
@@ -38,6 +39,8 @@ class Screen {
   const HeteroGraph& graph() const { return *graph_; }
   const Samples& samples() const { return samples_; }
   const std::vector<Split>& splits() const { return splits_; }
+  // What repeats say about the noise of its labels; empty where they say nothing.
+  const std::vector<LabelNoise>& noise() const { return noise_; }
   const Column& column(std::string_view name) const;  // throws Error, listing what there is
   const Split& split(std::string_view name) const;    // throws Error, listing what there is
   // Of the graph and the samples (see fingerprint_of()); stored in the manifest when the screen was
@@ -55,6 +58,7 @@ class Screen {
   std::shared_ptr<const HeteroGraph> graph_;
   Samples samples_;
   std::vector<Split> splits_;
+  std::vector<LabelNoise> noise_;
   Fingerprint fingerprint_;
 };
 
@@ -65,6 +69,7 @@ struct ScreenContents {
   const Samples& samples;
   std::vector<Split> splits;
   Json made_by;
+  std::vector<LabelNoise> noise = {};
 };
 // Checks everything an opened screen promises, writes it crash-safe and returns it open. Throws
 // Error also as DirectoryWriter does, such as when another program is writing there.
@@ -76,6 +81,11 @@ void add_split(const fs::path& screen, const Split& split);
 // Takes a split out of a finished screen and returns it, in memory. Throws Error, listing the
 // splits, where none has this name. Works even where other parts of the screen are damaged.
 Split remove_split(const fs::path& screen, const std::string& name);
+
+// Gives a finished screen these aliases of its genes, beside those it has, and returns how many are
+// new. Aliases are no part of the fingerprint: runs and stores of it stay valid. Crash-safe: a new
+// file first, then the manifest by rename.
+uint64_t add_aliases(const fs::path& screen, const Names& genes);
 
 // "genes", "nodes TYPE", "features TYPE.NAME", "edges KEY", "values KEY.NAME".
 Fingerprint fingerprint_of(const HeteroGraph& graph);

@@ -51,6 +51,44 @@ void expect_same(const Array& a, const Array& b) {
   EXPECT_TRUE(std::ranges::equal(a.bytes(), b.bytes()));
 }
 
+TEST_F(ScreenTest, AliasesAreAddedAndNothingElseChanges) {
+  const Screen before = write();
+  EXPECT_EQ(before.graph().genes().names.alias_count(), 0u);
+  Names names = before.graph().genes().names;
+  names.add_alias("first", 3);
+  EXPECT_EQ(add_aliases(path_, names), 1u);
+  EXPECT_EQ(add_aliases(path_, names), 0u);
+  Names more(names.all());
+  more.add_alias("second", 3);
+  more.add_alias("third", 0);
+  EXPECT_EQ(add_aliases(path_, more), 2u);
+  const Screen after = Screen::open(path_);
+  EXPECT_EQ(after.fingerprint().parts(), before.fingerprint().parts());
+  EXPECT_EQ(after.directory().files().size(), before.directory().files().size() + 1);
+  EXPECT_EQ(after.graph().genes().names.aliases(3), (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(after.graph().genes().names.look_up("THIRD").index, 0u);
+  // Only the files that the manifest names, and the two of the directory itself, are there.
+  EXPECT_FALSE(fs::exists(path_ / "nodes/gene.aliases.txt"));
+  // A new screen with this graph keeps them.
+  const Screen copy = write_screen(directory_ / "copy", {after.graph(), after.samples(), {}, {}});
+  EXPECT_EQ(copy.graph().genes().names.shown(3), "first (" + names[3] + ")");
+}
+
+TEST_F(ScreenTest, AliasesOfAnotherNumberOfGenesAreRefused) {
+  const Screen screen = write();
+  Names names = screen.graph().genes().names;
+  names.add_alias("first", 3);
+  add_aliases(path_, names);
+  const std::string file = "nodes/gene.aliases.txt";
+  write_file(path_ / file, read_text(path_ / file) + "x\n");
+  EXPECT_ERROR(Screen::open(path_), file);
+  edit_manifest(path_, [&](Json& manifest) {
+    manifest["files"][file] = {{"bytes", fs::file_size(path_ / file)},
+                               {"xxh3", hex(hash_file(path_ / file))}};
+  });
+  EXPECT_ERROR(Screen::open(path_), "has 41 lines, but there are 40 names");
+}
+
 TEST_F(ScreenTest, WhatWasWrittenComesBack) {
   const HeteroGraph graph = small_graph(seed_);
   const Samples samples = small_samples(seed_, 300);

@@ -136,11 +136,11 @@ Predicate genes_condition(const Screen& screen, const Condition& condition) {
   const NodeType& genes = screen.graph().genes();
   std::vector<bool> listed(genes.size());
   for (const auto& name : names_of(condition.value)) {
-    const auto index = genes.names.find(name);
-    if (!index)
-      throw Error("condition '{}' names gene '{}', which {} does not have", condition.text, name,
+    const auto gene = genes.names.look_up(name);
+    if (!gene)
+      throw Error("condition '{}': {} (in {})", condition.text, genes.names.why_not(name),
                   screen.path().string());
-    listed[*index] = true;
+    listed[gene.index] = true;
   }
   const bool only = condition.subject == "only-genes", none = condition.subject == "no-gene";
   return [=, sets = GeneSets(screen), listed = std::move(listed)](uint64_t sample) mutable {
@@ -258,8 +258,9 @@ Screen write_subset(const Screen& screen, const fs::path& out, const SubsetOptio
     splits.back().how = how;
     splits.back().how["of"] = split.how;
   }
-  return write_screen(out, {screen.graph(), samples, std::move(splits), std::move(made_by)},
-                      progress);
+  return write_screen(
+      out, {screen.graph(), samples, std::move(splits), std::move(made_by), screen.noise()},
+      progress);
 }
 
 }  // namespace lacuna

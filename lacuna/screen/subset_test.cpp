@@ -142,7 +142,7 @@ TEST_F(SubsetTest, WhatIsNoConditionIsSaid) {
   EXPECT_NE(said("screen<first").find("has categories; use = or !="), std::string::npos);
   EXPECT_THROW(select_samples(screen_, {"removed"}), UsageError);
   // What the screen does not have.
-  EXPECT_NE(said("any-gene=G3,YFG1").find("names gene 'YFG1'"), std::string::npos);
+  EXPECT_NE(said("any-gene=G3,YFG1").find("there is no gene 'YFG1'"), std::string::npos);
   EXPECT_NE(said("any-gene=@/none").find("/none: cannot open"), std::string::npos);
   EXPECT_NE(said("screen=fourth").find("no category 'fourth'"), std::string::npos);
   EXPECT_NE(said("p<1").find("no column or label 'p'; there is sd, screen, plate, fitness"),

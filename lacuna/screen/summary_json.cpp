@@ -24,6 +24,7 @@ Json nodes_json(const HeteroGraph& graph) {
     Json features = Json::object();
     for (const auto& feature : type.features) features[feature.name] = feature.values.shape()[1];
     nodes.push_back({{"type", type.name}, {"count", type.size()}, {"features", features}});
+    if (type.names.alias_count() > 0) nodes.back()["aliases"] = type.names.alias_count();
   }
   return nodes;
 }
@@ -91,6 +92,7 @@ Json to_json(const ScreenSummary& summary, const Screen& screen) {
       {"isolated_genes", summary.isolated_genes},
       {"edges", edges_json(summary)},
       {"samples", samples_json(screen, summary)},
+      {"noise", to_json(screen.noise())},
       {"splits", splits_json(summary)},
       {"fingerprint",
        {{"value", hex(screen.fingerprint().value())}, {"parts", screen.fingerprint().to_json()}}},

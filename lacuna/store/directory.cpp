@@ -365,6 +365,38 @@ void add_array_to(const fs::path& directory, const std::string& file, const Arra
   replace_manifest(directory, manifest);
 }
 
+void replace_lines_in(const fs::path& directory, const std::string& old_file,
+                      const std::string& file, const std::vector<std::string>& lines,
+                      const std::function<void(Json& manifest)>& change) {
+  load_manifest(directory);  // says what is wrong with it, if anything
+  const DirectoryLock lock(directory, DirectoryLock::Use::writing, DirectoryLock::Wait::yes);
+  SealedJson manifest = load_manifest(directory);
+  check_inside(file);
+  check_folders(directory, file);
+  read_manifest(directory, [&] {
+    Json& files = manifest.json.at("files");
+    if (files.contains(file))
+      throw Error("{}: has a file {} already; choose another name", directory.string(), file);
+    if (!old_file.empty() && files.erase(old_file) == 0)
+      throw Error("{}: has no file {} any more", directory.string(), old_file);
+    change(manifest.json);
+  });
+  std::string text;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    check_line(lines[i], file, i + 1);
+    text += lines[i] + "\n";
+  }
+  AtomicFile whole(directory / file);
+  FileWriter writer(whole.temporary());
+  writer.write(text);
+  writer.close();
+  whole.commit();
+  manifest.json["files"][file] =
+      entry_to_json({.bytes = text.size(), .xxh3 = hash64(std::as_bytes(std::span(text)))});
+  replace_manifest(directory, manifest);
+  if (!old_file.empty()) fs::remove(directory / old_file);
+}
+
 void remove_file_from(const fs::path& directory, const std::string& file,
                       const std::function<void(Json& manifest)>& change) {
   load_manifest(directory);  // says what is wrong with it, if anything

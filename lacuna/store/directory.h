@@ -132,6 +132,12 @@ class DirectoryWriter {
 // is a link is refused: it may lead out of the directory.
 void add_array_to(const fs::path& directory, const std::string& file, const Array& array,
                   const std::function<void(Json& manifest)>& change);
+// The same for lines of text, which take the place of `old_file` (empty: of none): that one is
+// gone from the manifest, and then removed. The names differ, so that a reader always finds a whole
+// one.
+void replace_lines_in(const fs::path& directory, const std::string& old_file,
+                      const std::string& file, const std::vector<std::string>& lines,
+                      const std::function<void(Json& manifest)>& change);
 // The reverse: first the manifest, as change() leaves it and without the file, then the file is
 // removed.
 void remove_file_from(const fs::path& directory, const std::string& file,

@@ -134,6 +134,7 @@ Evaluation evaluate_predictions(const GivenPredictions& given, const fs::path& o
   for (const Part part : {Part::test, Part::validation}) {
     auto found = part_of(session, given, part);
     if (!found) continue;
+    found->ceilings = noise_ceilings(session.screen, session.labels.columns, found->samples);
     found->units = units_of(session, part, found->samples, keep);
     input.parts.push_back(std::move(*found));
   }

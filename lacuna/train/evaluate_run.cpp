@@ -267,11 +267,14 @@ Evaluation evaluate_session(const Run& run, ScreenSession& session, const Evalua
   for (const Part part : parts) {
     Predictions found = predict_samples(session, session.samples(part), 0, progress, note);
     HeldOutUnits units = units_of(session, part, found.samples, keep);
+    std::vector<double> ceilings =
+        noise_ceilings(session.screen, session.labels.columns, found.samples);
     input.parts.push_back({.part = part,
                            .samples = std::move(found.samples),
                            .predicted = std::move(found.predicted),
                            .measured = std::move(found.measured),
-                           .units = std::move(units)});
+                           .units = std::move(units),
+                           .ceilings = std::move(ceilings)});
   }
   if (!session.group->is_first()) return {};
   session.group = &Group::alone();

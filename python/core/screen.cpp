@@ -3,6 +3,7 @@
 
 #include "core.h"
 #include "lacuna/core/error.h"
+#include "lacuna/screen/candidates.h"
 #include "lacuna/screen/generate_screen.h"
 #include "lacuna/screen/split.h"
 #include "lacuna/screen/split_notes.h"
@@ -149,6 +150,24 @@ void bind_screen(nb::module_& module) {
       .def_prop_ro("label_names", [](const Screen& s) { return s.samples().label_names; })
       .def_prop_ro("columns", &columns_of)
       .def_prop_ro("node_types", [](const Screen& s) { return node_types_of(s.graph()); })
+      .def_prop_ro("gene_aliases",
+                   [](const Screen& s) {
+                     const Names& genes = s.graph().genes().names;
+                     std::vector<std::vector<std::string>> all;
+                     for (uint32_t i = 0; i < genes.size(); ++i) all.push_back(genes.aliases(i));
+                     return all;
+                   })
+      .def("find_gene",
+           [](const Screen& s, const std::string& name) {
+             return find_gene(s.graph().genes().names, name, s.path().string());
+           })
+      .def("shown_gene",
+           [](const Screen& s, uint32_t gene) {
+             const Names& genes = s.graph().genes().names;
+             if (gene >= genes.size())
+               throw Error("there is no gene {}; the screen has {}", gene, genes.size());
+             return genes.shown(gene);
+           })
       .def_prop_ro("edge_types", [](const Screen& s) { return edge_types_of(s.graph()); })
       .def_prop_ro("splits", &splits_of)
       .def(

@@ -127,6 +127,11 @@ class Screen:
         return self._nodes["gene"][0]
 
     @property
+    def aliases(self) -> list[list[str]]:
+        """What else each gene is called, by index; the first is its standard name."""
+        return self._core.gene_aliases
+
+    @property
     def fingerprint(self) -> str:
         """Of graph and samples, as `lacuna info` shows it."""
         return f"{self._core.fingerprint:016x}"
@@ -182,9 +187,23 @@ class Screen:
         _core.remove_split(self.path, name)
         self._core = _core.Screen.open(self.path, False, None)
 
-    def removed_of(self, sample: int) -> list[str]:
-        """The names of the genes that a sample removes."""
-        return [self.genes[g] for g in self.removed[self.ptr[sample] : self.ptr[sample + 1]]]
+    def removed_of(self, sample: int, shown: bool = False) -> list[str]:
+        """The names of the genes that a sample removes; shown: with standard names, as ``VPS8 (YAL002W)``."""
+        genes = [int(g) for g in self.removed[self.ptr[sample] : self.ptr[sample + 1]]]
+        return [self.shown(g) if shown else self.genes[g] for g in genes]
+
+    def gene(self, name: str) -> int:
+        """The index of a gene by its name, an alias (in any case, where only one gene is meant) or ``VPS8 (YAL002W)``."""
+        return self._core.find_gene(name)
+
+    def shown(self, gene: int) -> str:
+        """``VPS8 (YAL002W)``, or the gene's own name where it has no other."""
+        return self._core.shown_gene(gene)
+
+    def import_names(self, table: str) -> None:
+        """Adds aliases from a table to the screen on disk: ``genes.tsv,gene=gene,alias=name`` (docs/import.md)."""
+        call("import", "names", self.path, table)
+        self._core = _core.Screen.open(self.path, False, None)
 
     def dataset(self, split: str | None = None, part: str | None = None, masks: bool = True) -> Dataset:
         """Its samples one at a time; see :class:`lacuna.Dataset`."""

@@ -76,6 +76,21 @@ def info_count(screen):
     return len(np.load(screen.path / "samples" / "ptr.npy")) - 1
 
 
+def test_genes_are_found_by_any_of_their_names(tmp_path):
+    screen = lacuna.Screen.open(generate(tmp_path / "screen", "--seed", "3"))
+    first, second = screen.genes[:2]
+    assert screen.aliases == [[] for _ in screen.genes] and screen.shown(0) == first
+    (tmp_path / "names.tsv").write_text(f"gene\talias\n{first}\tVPS8\n{second}\tRVS161\n")
+    screen.import_names(f"{tmp_path / 'names.tsv'}")
+    for again in (screen, lacuna.Screen.open(screen.path)):
+        assert again.aliases[:3] == [["VPS8"], ["RVS161"], []]
+        assert again.shown(1) == f"RVS161 ({second})"
+        assert {again.gene(name) for name in (second, "RVS161", "rvs161", f"RVS161 ({second})")} == {1}
+    assert again.removed_of(0, shown=True) == [again.shown(again.gene(name)) for name in again.removed_of(0)]
+    with pytest.raises(lacuna.Error, match=r"there is no gene 'VSP8'; did you mean 'VPS8 "):
+        screen.gene("VSP8")
+
+
 def test_a_split_is_drawn_added_and_removed(tmp_path):
     screen = lacuna.Screen.open(generate(tmp_path / "s"))
     split = screen.make_split("mine", by="gene", fractions=(0.7, 0.1, 0.2), seed=4)

@@ -112,6 +112,7 @@ WRITE = {
                         ["new-screen"]),
     "import (tables)": Command([*IMPORT, "new-screen", *TABLES], ["new-screen"]),
     "import --json-lmdb": READ["import --json-lmdb"],
+    "import names": Command(["import", "names", "screen", "names.tsv"], ["screen"]),
     "subset": READ["subset"],
     "concat": READ["concat"],
     "split": READ["split"],
@@ -196,6 +197,7 @@ FOREIGN = {"records"}
 def write_tables(folder, rng):
     write = lambda name, rows: (folder / name).write_text("".join(row + "\n" for row in rows))
     write("genes.tsv", ["gene\tname", *(f"{gene}\t{gene.upper()}" for gene in GENES)])
+    write("names.tsv", ["gene\talias", *(f"{gene}\tother-{gene}" for gene in GENES)])
     pairs = sorted({tuple(sorted(rng.sample(GENES, 2))) for _ in range(1000)})
     with gzip.open(folder / "physical.csv.gz", "wt") as file:
         file.write("source,target,weight\n" + "".join(f"{a},{b},{rng.random():.3f}\n" for a, b in pairs))

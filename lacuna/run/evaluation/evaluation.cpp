@@ -93,6 +93,7 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
     keep_draws(draws, columns.numbers, labels, l, result.draws.values);
     LabelEvaluation label = {input.labels[l], {}};
     label.units = measured_units(measured, units);
+    if (!part.ceilings.empty()) label.ceiling = part.ceilings[l];
     for (size_t p = 0; p < draws.size(); ++p) {
       const BaselinePredictions* source = columns.sources[p];
       Scores scores = {source ? source->label() : "model",
@@ -121,6 +122,15 @@ std::vector<float> measured_labels(const Samples& samples, std::span<const uint6
       measured.push_back(all[sample * samples.label_count() + label]);
     }
   return measured;
+}
+
+std::vector<double> noise_ceilings(const Screen& screen, std::span<const uint64_t> labels,
+                                   std::span<const uint64_t> chosen) {
+  std::vector<double> ceilings;
+  for (const uint64_t label : labels)
+    ceilings.push_back(
+        noise_ceiling(screen.samples(), screen.noise(), label, chosen).value_or(kNotDefined));
+  return ceilings;
 }
 
 Estimate Scores::estimate(const MetricField& field) const {

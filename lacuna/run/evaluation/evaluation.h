@@ -23,6 +23,7 @@
 #include "lacuna/run/evaluation/metrics.h"
 #include "lacuna/screen/held_out.h"
 #include "lacuna/screen/samples.h"
+#include "lacuna/screen/screen.h"
 #include "lacuna/store/file_set.h"
 
 namespace lacuna {
@@ -46,6 +47,7 @@ struct PartPredictions {
   std::vector<float> measured;    // [S, L]
   std::vector<BaselinePredictions> baselines = {};
   std::optional<HeldOutUnits> units = {};  // what the bootstrap resamples; none: samples
+  std::vector<double> ceilings = {};  // [L] of Pearson, see noise_ceilings(); empty: none known
 
   uint64_t label_count() const { return samples.empty() ? 0 : predicted.size() / samples.size(); }
 };
@@ -60,6 +62,10 @@ struct EvaluationInput {
 
 // The chosen labels (by index) of the chosen samples: [S, L].
 std::vector<float> measured_labels(const Samples& samples, std::span<const uint64_t> labels,
+                                   std::span<const uint64_t> chosen);
+
+// The noise ceiling of each label over the chosen samples: [L], NaN where repeats do not tell.
+std::vector<double> noise_ceilings(const Screen& screen, std::span<const uint64_t> labels,
                                    std::span<const uint64_t> chosen);
 
 // What baselines are fitted on.
@@ -93,6 +99,8 @@ struct LabelEvaluation {
   std::string label;
   std::vector<Scores> scores = {};  // the model first, then the baselines
   uint64_t units = 0;               // of the part's units, those in which it was measured
+  // The Pearson correlation that noise leaves to any model (screen/noise.h); NaN: not known.
+  double ceiling = kNotDefined;
 
   const Scores& model() const { return scores.at(0); }
   std::span<const Scores> baselines() const { return std::span(scores).subspan(1); }

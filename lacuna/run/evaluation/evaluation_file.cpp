@@ -54,6 +54,7 @@ Json to_json(const PartEvaluation& part) {
       baselines[label.scores[i].predictor] = to_json(label.scores[i]);
     labels[label.label] = {{"model", to_json(label.scores[0])}, {"baselines", baselines}};
     if (!part.unit.empty()) labels[label.label]["units"] = label.units;
+    if (!std::isnan(label.ceiling)) labels[label.label]["noise_ceiling"] = label.ceiling;
   }
   Json json = {{"samples", part.samples}};
   if (!part.unit.empty()) {
@@ -122,6 +123,7 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
     for (const auto& [baseline, metrics] : baselines.items())
       scores.scores.push_back(scores_from(baseline, metrics));
     scores.units = count_of(label, "units");
+    scores.ceiling = number_of(label, "noise_ceiling");
     part.labels.push_back(std::move(scores));
   }
   if (!json.contains("resampled")) return part;

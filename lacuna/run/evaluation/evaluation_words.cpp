@@ -53,7 +53,24 @@ std::string standing_text(const LabelEvaluation& label) {
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
+// Where repeats tell how noisy the measurements are.
+std::vector<std::string> ceiling_lines(const Evaluation& evaluation) {
+  std::vector<std::string> lines;
+  for (const auto& part : evaluation.parts)
+    for (const auto& label : part.labels)
+      if (!std::isnan(label.ceiling))
+        lines.push_back(fmt::format("{}: {}", part.part, ceiling_text(label)));
+  return lines;
+}
+
 }  // namespace
+
+std::string ceiling_text(const LabelEvaluation& label) {
+  return fmt::format(
+      "noise ceiling of '{}': Pearson {:.3f}; measured repeats differ so much that no model can "
+      "be expected above it",
+      label.label, label.ceiling);
+}
 
 std::string difference_text(const Difference& difference) {
   const MetricField& field = judged_by(difference);
@@ -95,7 +112,7 @@ std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluati
 }
 
 std::vector<std::string> evaluation_lines(const Evaluation& evaluation) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = ceiling_lines(evaluation);
   if (evaluation.bootstrap == 0) return lines;
   for (const auto& part : evaluation.parts)
     lines.push_back(fmt::format("{}: intervals are the middle {:.0f}% of {} draws of its {} {}{}",

@@ -14,9 +14,13 @@ namespace lacuna {
 // ahead, behind, not told apart. A dash for what is not defined.
 std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluation);
 
-// What stands below it: what was resampled, a line a part, and where the model stands, a line a
-// part and label. Empty where there are no intervals.
+// What stands below it: the noise ceiling, where it is known, a line a part and label; what was
+// resampled, a line a part, and where the model stands, a line a part and label, both only where
+// there are intervals.
 std::vector<std::string> evaluation_lines(const Evaluation& evaluation);
+
+// "noise ceiling of 'fitness': Pearson 0.912; ..."; only where it is known.
+std::string ceiling_text(const LabelEvaluation& label);
 
 // "Pearson +0.12 (0.08 to 0.15)"
 std::string difference_text(const Difference& difference);

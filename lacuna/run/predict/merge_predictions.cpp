@@ -10,6 +10,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/text/csv.h"
+#include "lacuna/run/predict/prediction_file.h"
 #include "lacuna/screen/import/table.h"
 
 namespace lacuna {
@@ -34,15 +35,8 @@ std::string line_of(const Cells& cells) {
   return line;
 }
 
-// The names behind gene_1, gene_2, ...
-std::vector<std::string> labels_of(const std::vector<std::string>& head) {
-  size_t genes = 0;
-  while (genes < head.size() && head[genes] == fmt::format("gene_{}", genes + 1)) ++genes;
-  return {head.begin() + int64_t(genes), head.end()};
-}
-
 size_t rank_column(const TableReader& table, const std::string& by) {
-  const std::vector<std::string> labels = labels_of(table.header());
+  const std::vector<std::string> labels = predicted_labels(table.header());
   if (by.empty() && labels.size() != 1)
     throw UsageError("{} has labels {}; say with --by which one --top is about",
                      table.path().string(), fmt::join(labels, ", "));
@@ -60,7 +54,7 @@ void check_head(const TableReader& table, const std::vector<std::string>& head,
 
 uint64_t merge_predictions(const MergeRequest& request) {
   const std::vector<std::string> head = TableReader({request.parts.at(0)}).header();
-  if (head.empty() || head[0] != "gene_1" || labels_of(head).empty())
+  if (head.empty() || head[0] != "gene_1" || predicted_labels(head).empty())
     throw Error("{} is no file that `lacuna predict` wrote", request.parts[0].string());
   AtomicFile whole(request.out);
   FileWriter file(whole.temporary());

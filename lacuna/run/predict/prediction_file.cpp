@@ -13,12 +13,20 @@
 namespace lacuna {
 namespace {
 
+// The first alias, or its own name.
+const std::string& standard_name(const Names& genes, uint32_t gene) {
+  const std::vector<std::string>& aliases = genes.aliases(gene);
+  return aliases.empty() ? genes[gene] : aliases.front();
+}
+
 class CsvFile : public PredictionFile {
  public:
   CsvFile(const fs::path& path, PredictionLayout layout)
       : whole_(path), layout_(std::move(layout)), file_(whole_.temporary()) {
     layout_.widest = std::max(layout_.widest, 1u);  // of the wild type alone, too
     for (uint32_t i = 1; i <= layout_.widest; ++i) add_cell(fmt::format("gene_{}", i));
+    for (uint32_t i = 1; has_names() && i <= layout_.widest; ++i)
+      add_cell(fmt::format("name_{}", i));
     for (const std::string& label : layout_.labels) add_cell(csv_cell(label));
     end_line();
   }
@@ -26,6 +34,10 @@ class CsvFile : public PredictionFile {
   void add(std::span<const uint32_t> genes, std::span<const float> predicted) override {
     for (const uint32_t gene : genes) add_cell(csv_cell(layout_.genes[gene]));
     line_.append(layout_.widest - genes.size(), ',');
+    if (has_names()) {
+      for (const uint32_t gene : genes) add_cell(csv_cell(standard_name(layout_.genes, gene)));
+      line_.append(layout_.widest - genes.size(), ',');
+    }
     for (const float value : predicted) {
       fmt::format_to(std::back_inserter(line_), "{}", value);  // the shortest that reads back
       line_ += ',';
@@ -39,6 +51,7 @@ class CsvFile : public PredictionFile {
   }
 
  private:
+  bool has_names() const { return layout_.genes.alias_count() > 0; }
   void add_cell(std::string_view cell) {
     line_ += cell;
     line_ += ',';
@@ -66,6 +79,11 @@ class NpzFile : public PredictionFile {
     std::vector<std::string> names = layout.genes.all();
     names.emplace_back();
     file_.add("gene_names", names);
+    if (layout.genes.alias_count() > 0) {
+      for (uint32_t gene = 0; gene < layout.genes.size(); ++gene)
+        names[gene] = standard_name(layout.genes, gene);
+      file_.add("standard_names", names);
+    }
     file_.add("labels", layout.labels);
   }
 
@@ -95,6 +113,16 @@ class NpzFile : public PredictionFile {
 };
 
 }  // namespace
+
+std::vector<std::string> predicted_labels(const std::vector<std::string>& head) {
+  size_t genes = 0, names = 0;
+  while (genes < head.size() && head[genes] == fmt::format("gene_{}", genes + 1)) ++genes;
+  while (names < genes && genes + names < head.size() &&
+         head[genes + names] == fmt::format("name_{}", names + 1))
+    ++names;
+  if (names < genes) names = 0;  // then it is a label that is called so
+  return {head.begin() + ptrdiff_t(genes + names), head.end()};
+}
 
 void check_prediction_path(const fs::path& path) {
   if (path.extension() != ".csv" && path.extension() != ".npz")

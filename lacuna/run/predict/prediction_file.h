@@ -4,10 +4,12 @@
 //   .csv   a head, then a line a sample: gene_1,gene_2,...,LABEL,... Fewer genes than columns leave
 //          empty cells; the wild type has nothing else. Names are written so that spreadsheets
 //          take none for a formula (core/text/csv.h). listed_samples() (screen/candidates.h)
-//          reads such a file
+//          reads such a file. Where genes have aliases, their standard names stand behind the
+//          genes: gene_1,gene_2,name_1,name_2,LABEL
 //   .npz   genes        [S, k] u8, u16 or u32: places in gene_names
 //          gene_names   [N + 1] str: gene_names[genes] are the names; the last is empty and stands
 //                       for no gene, where a sample removes fewer than k
+//          standard_names  [N + 1] str: the same for standard names, where genes have aliases
 //          predictions  [S, L] f32
 //          labels       [L] str
 //
@@ -32,6 +34,9 @@ struct PredictionLayout {
   uint64_t samples;                 // S, exactly
   uint32_t widest;                  // k
 };
+
+// The columns of a .csv that are predictions: all behind gene_1, ... and name_1, ...
+std::vector<std::string> predicted_labels(const std::vector<std::string>& head);
 
 class PredictionFile {
  public:

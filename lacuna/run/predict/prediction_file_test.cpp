@@ -33,6 +33,25 @@ TEST(PredictionFile, Csv) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(PredictionFile, StandardNamesStandBehindTheGenes) {
+  const TemporaryDirectory folder;
+  Names called({"YAL001C", "YAL002W", "HO"});
+  called.add_alias("VPS8", 1);
+  const auto file = create_prediction_file(folder / "p.csv", {called, {"name_1"}, 2, 2});
+  file->add(std::vector<uint32_t>{1, 2}, std::vector<float>{0.5f});
+  file->add(std::vector<uint32_t>{1}, std::vector<float>{1});
+  file->close();
+  EXPECT_EQ(read_text(folder / "p.csv"),
+            "gene_1,gene_2,name_1,name_2,name_1\n"
+            "YAL002W,HO,VPS8,HO,0.5\n"
+            "YAL002W,,VPS8,,1\n");
+  const auto labels = [](std::vector<std::string> head) { return predicted_labels(head); };
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(labels({"gene_1", "gene_2", "name_1", "name_2", "name_1"}), Words{"name_1"});
+  EXPECT_EQ(labels({"gene_1", "gene_2", "name_1"}), Words{"name_1"});
+  EXPECT_EQ(labels({"gene_1", "y", "z"}), (Words{"y", "z"}));
+}
+
 TEST(PredictionFile, ACsvIsAListOfItsSamples) {
   const TemporaryDirectory folder;
   const std::vector<std::vector<uint32_t>> samples = {{2, 0}, {}, {1}, {0, 1, 2}};

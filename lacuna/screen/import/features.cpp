@@ -41,28 +41,28 @@ std::vector<double> to_doubles(const Array& array) {
 }
 
 // Replaces NaN by options.missing; throws Error where that is not set.
-void fill_missing(std::vector<float>& values, const FeatureOptions& options, const GeneList& genes,
+void fill_missing(std::vector<float>& values, const FeatureOptions& options, const Names& genes,
                   ImportContext& context) {
   const auto is_missing = [](float value) { return std::isnan(value); };
   const std::string source = options.source.path.string();
   Tally& missing = context.report.tally(source, "genes with a missing feature");
-  const uint64_t gene_count = genes.names().size(), width = values.size() / gene_count;
+  const uint64_t gene_count = genes.size(), width = values.size() / gene_count;
   for (uint32_t gene = 0; gene < gene_count; ++gene) {
     float* const row = values.data() + gene * width;
     if (std::none_of(row, row + width, is_missing)) continue;
     if (!options.missing)
       throw Error("{}: gene '{}' has no feature '{}'; say missing=NUMBER (or nan) for such genes",
-                  source, genes.names()[gene], options.name);
-    missing.add_example([&] { return genes.names()[gene]; });
+                  source, genes[gene], options.name);
+    missing.add_example([&] { return genes[gene]; });
     std::replace_if(row, row + width, is_missing, float(*options.missing));
   }
 }
 
-Array read_array(const FeatureOptions& options, const GeneList& genes, ImportContext& context) {
+Array read_array(const FeatureOptions& options, const Names& genes, ImportContext& context) {
   const Array array = read_npy(options.source.path);
   const std::string source = options.source.path.string();
   const Shape& shape = array.shape();
-  const uint64_t gene_count = genes.names().size();
+  const uint64_t gene_count = genes.size();
   if (shape.empty() || shape.size() > 2 || shape[0] != gene_count)
     throw Error("{}: {} rows and {} dimensions; features are [{} genes] or [{} genes, width]",
                 source, shape.empty() ? 0 : shape[0], shape.size(), gene_count, gene_count);
@@ -85,7 +85,7 @@ Array read_array(const FeatureOptions& options, const GeneList& genes, ImportCon
   return Array::from(std::move(values), {gene_count, width});
 }
 
-Array read_table(const FeatureOptions& options, const GeneList& genes, ImportContext& context) {
+Array read_table(const FeatureOptions& options, const Names& genes, ImportContext& context) {
   TableReader table(options.source);
   const std::string source = options.source.path.string();
   const size_t gene_column = table.column(options.gene_column);
@@ -103,7 +103,7 @@ Array read_table(const FeatureOptions& options, const GeneList& genes, ImportCon
   Tally& unknown = context.report.tally(source, "rows left out: an unknown gene");
   Tally& non_numbers = context.report.tally(source, "cells that are not numbers");
   GeneReader reader(genes, options.names, context, source);
-  const uint64_t gene_count = genes.names().size(), width = columns.size();
+  const uint64_t gene_count = genes.size(), width = columns.size();
   std::vector<float> values(gene_count * width, NAN);  // [genes, width]
   std::vector<uint64_t> line_of(gene_count, 0);
   std::vector<uint32_t> found;
@@ -120,20 +120,21 @@ Array read_table(const FeatureOptions& options, const GeneList& genes, ImportCon
     const uint32_t gene = found[0];
     if (line_of[gene] != 0)
       throw Error("{}: features of gene '{}' are already on line {}; take one out", table.where(),
-                  genes.names()[gene], line_of[gene]);
+                  genes[gene], line_of[gene]);
     line_of[gene] = table.line();
     for (size_t c = 0; c < width; ++c)
       values[gene * width + c] =
           float(number_cell(table, columns[c], context.non_numbers, non_numbers));
   }
 
+  context.check_left_out(source, rows.count, unknown.count, reader.policy());
   fill_missing(values, options, genes, context);
   return Array::from(std::move(values), {gene_count, width});
 }
 
 }  // namespace
 
-void import_features(const FeatureOptions& options, const GeneList& genes, ImportContext& context,
+void import_features(const FeatureOptions& options, const Names& genes, ImportContext& context,
                      HeteroGraph& graph) {
   const bool is_npy = options.source.path.extension() == ".npy";
   graph.add_feature(

@@ -25,7 +25,7 @@ struct FeatureOptions {
 // Stored as f32 [genes, d]. Throws Error for a wrong number of rows, rows without numbers, a gene
 // with two rows, a row for several genes, and a number too large for f32, unless the context reads
 // such numbers as missing.
-void import_features(const FeatureOptions& options, const GeneList& genes, ImportContext& context,
+void import_features(const FeatureOptions& options, const Names& genes, ImportContext& context,
                      HeteroGraph& graph);
 
 }  // namespace lacuna

@@ -1,6 +1,9 @@
 #include "lacuna/screen/import/import_screen.h"
 
+#include <fmt/ranges.h>
+
 #include "lacuna/core/error.h"
+#include "lacuna/core/text/text.h"
 
 namespace lacuna {
 namespace {
@@ -19,10 +22,9 @@ const std::vector<std::string>& repeats_within(const ScreenImport& options) {
   return options.records ? kWithinRecords : kWithinTables;
 }
 
-HeteroGraph import_graph(const ScreenImport& options, const GeneList& genes,
-                         ImportContext& context) {
+HeteroGraph import_graph(const ScreenImport& options, const Names& genes, ImportContext& context) {
   HeteroGraph graph;
-  graph.add_nodes("gene", genes.names());
+  graph.add_nodes("gene", genes);
   for (const NetworkOptions& network : options.networks)
     import_network(network, genes, context, graph);
   if (options.metabolism) import_metabolism(*options.metabolism, genes, context, graph);
@@ -31,7 +33,22 @@ HeteroGraph import_graph(const ScreenImport& options, const GeneList& genes,
   return graph;
 }
 
-SampleRows import_rows(const ScreenImport& options, const GeneList& genes, ImportContext& context) {
+// Why rows gave no sample, from the tallies that count them.
+[[noreturn]] void refuse_no_samples(const ImportReport& report) {
+  std::vector<std::string> reasons;
+  for (const Tally& tally : report.tallies())
+    if (tally.count > 0 &&
+        (tally.what.find("left out") != std::string::npos ||
+         tally.what == "different unknown genes" || tally.what == "rows without a label"))
+      reasons.push_back(fmt::format(
+          "{}: {} {}{}", tally.source, with_commas(tally.count), tally.what,
+          tally.examples.empty() ? "" : fmt::format(" (such as {})", tally.examples.front())));
+  throw RefusedNames("no samples: {}", reasons.empty() ? std::string("the tables have no rows")
+                                                       : fmt::format("every row was left out. {}",
+                                                                     fmt::join(reasons, "; ")));
+}
+
+SampleRows read_rows(const ScreenImport& options, const Names& genes, ImportContext& context) {
   SampleRows rows(options.records ? "key" : "row");
   uint64_t next_row = 0;
   for (const SampleTableOptions& table : options.samples)
@@ -39,25 +56,36 @@ SampleRows import_rows(const ScreenImport& options, const GeneList& genes, Impor
   if (options.records)
     import_json(*options.records, genes, options.missing_labels, options.duplicates,
                 options.threads, context, rows);
-  if (rows.size() == 0) throw Error("no samples: every row was left out, or there was none");
+  explain_unknown(context.report, genes);
+  check_unknown(context.report);
+  if (rows.size() == 0) refuse_no_samples(context.report);
+  if (!context.report.problems.empty())
+    throw RefusedNames("{}", fmt::join(context.report.problems, "; "));
   if (options.repeats_within)
     for (const std::string& name : *options.repeats_within)
       if (!rows.has_column(name))
         throw Error("--repeats-within: the samples have no column '{}'", name);
   rows.sort_by_source();
-  rows.merge_repeats(
-      options.duplicates, repeats_within(options),
-      context.report.tally("all samples", "repeated samples (--duplicates " +
-                                              std::string(name(options.duplicates)) + ")"),
-      genes.names());
-  context.report.tally("all samples", "samples stored").count = rows.size();
   return rows;
+}
+
+std::vector<LabelNoise> merge_repeats(const ScreenImport& options, const Names& genes,
+                                      ImportReport& report, SampleRows& rows) {
+  Tally& repeated = report.tally(
+      "all samples", fmt::format("repeated samples (--duplicates {})", name(options.duplicates)));
+  Tally& differing =
+      report.tally("all samples", "numbers that differ between repeats (stored as missing)");
+  std::vector<LabelNoise> noise =
+      rows.merge_repeats(options.duplicates, repeats_within(options), repeated, differing, genes);
+  report.tally("all samples", "samples stored").count = rows.size();
+  return noise;
 }
 
 }  // namespace
 
 std::string_view name(UnknownPolicy policy) {
-  return policy == UnknownPolicy::error ? "error" : "drop";
+  if (policy == UnknownPolicy::error) return "error";
+  return policy == UnknownPolicy::drop ? "drop" : "drop-most";
 }
 
 std::string_view name(NonNumberPolicy policy) {
@@ -82,26 +110,34 @@ Json ScreenImport::settings() const {
           {"repeats_within", lacuna::repeats_within(*this)}};
 }
 
-ImportedScreen import_screen(const fs::path& out, const ScreenImport& options,
-                             const std::string& command, Progress& progress) {
+ReadImport read_import(const ScreenImport& options, ImportReport& report, Progress& progress) {
   check_options(options);
-  DirectoryWriter::check_path(out, Screen::format());
-  ImportReport report;
   ImportContext context = {options.unknown, options.non_numbers, report, progress};
-  GeneList genes = import_genes(options.genes, context);
+  Names genes = import_genes(options.genes, context);
   for (const GeneTableOptions& aliases : options.aliases) import_aliases(aliases, genes, context);
-  const HeteroGraph graph = import_graph(options, genes, context);
-  const SampleRows rows = import_rows(options, genes, context);
-  std::vector<Split> splits = rows.splits();
+  ReadImport read;
+  read.graph = import_graph(options, genes, context);
+  SampleRows rows = read_rows(options, genes, context);
+  read.noise = merge_repeats(options, genes, report, rows);
+  read.splits = rows.splits();
   for (const SplitOptions& split : options.splits)
-    splits.push_back(import_split(split, rows, context));
-  const Samples samples = rows.samples(genes.names().size());
+    read.splits.push_back(import_split(split, rows, context));
+  read.samples = rows.samples(genes.size());
+  read.sources = std::move(context.sources);
+  return read;
+}
+
+Screen import_screen(const fs::path& out, const ScreenImport& options, const std::string& command,
+                     ImportReport& report, Progress& progress) {
+  DirectoryWriter::check_path(out, Screen::format());
+  ReadImport read = read_import(options, report, progress);
   const Json made_by = {{"command", command},
                         {"settings", options.settings()},
-                        {"sources", context.sources},
+                        {"sources", read.sources},
                         {"report", report.to_json()}};
-  Screen screen = write_screen(out, {graph, samples, std::move(splits), made_by}, progress);
-  return {std::move(screen), std::move(report)};
+  return write_screen(
+      out, {read.graph, read.samples, std::move(read.splits), made_by, std::move(read.noise)},
+      progress);
 }
 
 }  // namespace lacuna

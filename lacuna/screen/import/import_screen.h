@@ -32,7 +32,7 @@ struct ScreenImport {
   std::optional<JsonLmdbOptions> records;
   std::vector<SplitOptions> splits;
 
-  UnknownPolicy unknown = UnknownPolicy::error;
+  UnknownPolicy unknown = UnknownPolicy::error;  // of tables whose own rules do not say
   NonNumberPolicy non_numbers = NonNumberPolicy::error;
   MissingLabelPolicy missing_labels = MissingLabelPolicy::keep;
   DuplicatePolicy duplicates = DuplicatePolicy::keep;
@@ -44,15 +44,24 @@ struct ScreenImport {
   Json settings() const;  // for made_by
 };
 
-struct ImportedScreen {
-  Screen screen;
-  ImportReport report;
+// What an import has read, before anything is written.
+struct ReadImport {
+  HeteroGraph graph;
+  Samples samples;
+  std::vector<Split> splits;
+  std::vector<LabelNoise> noise;
+  Json sources;
 };
 
-// `command` is kept in the manifest, beside the settings, the sources with their checksums, and the
-// report. Nothing is written before everything was read.
-ImportedScreen import_screen(const fs::path& out, const ScreenImport& options,
-                             const std::string& command, Progress& progress = Progress::none());
+// Reads everything. The report is the caller's, so that it is there after an error too. Throws
+// RefusedNames, when all was read, for unknown genes and for tables of which most rows would be
+// left out; Error for anything else that is wrong, as soon as it is met.
+ReadImport read_import(const ScreenImport& options, ImportReport& report,
+                       Progress& progress = Progress::none());
+// Reads everything, then writes the screen. `command` is kept in the manifest, beside the settings,
+// the sources with their checksums, and the report.
+Screen import_screen(const fs::path& out, const ScreenImport& options, const std::string& command,
+                     ImportReport& report, Progress& progress = Progress::none());
 
 std::string_view name(UnknownPolicy policy);
 std::string_view name(NonNumberPolicy policy);

@@ -38,7 +38,7 @@ struct Pending {
 
 class RecordImport {
  public:
-  RecordImport(const JsonLmdbOptions& options, const GeneList& genes,
+  RecordImport(const JsonLmdbOptions& options, const Names& genes,
                MissingLabelPolicy missing_labels, DuplicatePolicy duplicates,
                ImportContext& context, SampleRows& rows)
       : options_(options),
@@ -50,6 +50,12 @@ class RecordImport {
         records_(tally("records")),
         samples_(tally("samples")),
         reader_(genes, options.names, context, path_) {}
+
+  void finish() {
+    context_.check_left_out(path_, records_.count,
+                            context_.report.count(path_, "records left out: an unknown gene"),
+                            reader_.policy());
+  }
 
   void add(const Pending& pending) {
     records_.add();
@@ -201,7 +207,7 @@ void read_piece(JsonRecordReader& reader, std::span<Pending> pending, size_t pie
 
 }  // namespace
 
-void import_json(const JsonLmdbOptions& options, const GeneList& genes,
+void import_json(const JsonLmdbOptions& options, const Names& genes,
                  MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,
                  ImportContext& context, SampleRows& rows) {
   LmdbRecords records(options.path);
@@ -230,6 +236,7 @@ void import_json(const JsonLmdbOptions& options, const GeneList& genes,
     context.progress.advance(done + count);
   }
   context.progress.end();
+  import.finish();
   context.sources.push_back({{"path", path},
                              {"bytes", records.file_bytes()},
                              {"records", done},

@@ -28,7 +28,7 @@ struct JsonLmdbOptions {
 // (keep) an Error. Throws Error naming the key. The result does not depend on the number of
 // threads. A damaged database is an Error, not a crash, and no record is lost silently
 // (store/lmdb_records.h).
-void import_json(const JsonLmdbOptions& options, const GeneList& genes,
+void import_json(const JsonLmdbOptions& options, const Names& genes,
                  MissingLabelPolicy missing_labels, DuplicatePolicy duplicates, int threads,
                  ImportContext& context, SampleRows& rows);
 

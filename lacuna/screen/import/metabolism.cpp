@@ -57,7 +57,7 @@ std::vector<uint32_t> known_genes(const GeneSet& set, GeneReader& reader, const 
   return genes;
 }
 
-Reactions read_reactions(const MetabolismOptions& options, const GeneList& genes,
+Reactions read_reactions(const MetabolismOptions& options, const Names& genes,
                          ImportContext& context) {
   TableReader table(options.reactions);
   const std::string source = options.reactions.path.string();
@@ -165,8 +165,8 @@ Array edge_array(std::vector<uint32_t> sources, const std::vector<uint32_t>& tar
 
 }  // namespace
 
-void import_metabolism(const MetabolismOptions& options, const GeneList& genes,
-                       ImportContext& context, HeteroGraph& graph) {
+void import_metabolism(const MetabolismOptions& options, const Names& genes, ImportContext& context,
+                       HeteroGraph& graph) {
   Reactions reactions = read_reactions(options, genes, context);
   const Stoichiometry stoichiometry = read_stoichiometry(options, reactions, context);
   const uint64_t reaction_count = reactions.names.size();
@@ -200,7 +200,7 @@ void import_metabolism(const MetabolismOptions& options, const GeneList& genes,
                       Array::from(std::move(reactions.features[c]), {reaction_count, 1}));
   graph.add_edges("gene", "rule", "reaction",
                   edge_array(std::move(reactions.rule_genes), reactions.rule_nodes,
-                             std::max<uint64_t>(genes.names().size(), reaction_count)));
+                             std::max<uint64_t>(genes.size(), reaction_count)));
   graph.add_edges(
       "reaction", "stoichiometry", "metabolite",
       edge_array(std::move(nodes), metabolites, std::max(reaction_count, metabolite_count)),

@@ -34,7 +34,7 @@ struct MetabolismOptions {
 
 // Throws Error with file and line for a repeated reaction, a malformed rule, and a coefficient that
 // is missing or not a number. Stoichiometry of an unknown reaction follows --unknown.
-void import_metabolism(const MetabolismOptions& options, const GeneList& genes,
-                       ImportContext& context, HeteroGraph& graph);
+void import_metabolism(const MetabolismOptions& options, const Names& genes, ImportContext& context,
+                       HeteroGraph& graph);
 
 }  // namespace lacuna

@@ -61,7 +61,7 @@ class EdgeList {
   std::unordered_map<uint64_t, size_t> place_;
 };
 
-std::vector<WeightedEdge> read_edges(const NetworkOptions& options, const GeneList& genes,
+std::vector<WeightedEdge> read_edges(const NetworkOptions& options, const Names& genes,
                                      ImportContext& context) {
   TableReader table(options.table);
   const std::string source = options.table.path.string();
@@ -123,13 +123,14 @@ std::vector<WeightedEdge> read_edges(const NetworkOptions& options, const GeneLi
       for (const uint32_t v : ends[1]) edges.add(u, v, weight, table);
   }
   context.progress.end();
+  context.check_left_out(source, rows.count, unknown.count, reader.policy());
   context.add_source(options.table.path);
   return edges.take();
 }
 
 }  // namespace
 
-void import_network(const NetworkOptions& options, const GeneList& genes, ImportContext& context,
+void import_network(const NetworkOptions& options, const Names& genes, ImportContext& context,
                     HeteroGraph& graph) {
   const bool weighted = !options.weight_column.empty();
   if (!weighted && (options.min || options.max))
@@ -137,7 +138,7 @@ void import_network(const NetworkOptions& options, const GeneList& genes, Import
                      options.name);
   const std::vector<WeightedEdge> edges = read_edges(options, genes, context);
   const std::string source = options.table.path.string();
-  const uint32_t gene_count = genes.names().size();
+  const uint32_t gene_count = genes.size();
   Tally& loops = context.report.tally(source, "self loops in the table");
   Tally& added = context.report.tally(source, "self loops added");
 
@@ -151,7 +152,7 @@ void import_network(const NetworkOptions& options, const GeneList& genes, Import
   };
   for (const WeightedEdge& edge : edges) {
     const bool is_loop = edge.source == edge.target;
-    if (is_loop) loops.add_example([&] { return genes.names()[edge.source]; });
+    if (is_loop) loops.add_example([&] { return genes[edge.source]; });
     if (is_loop && options.self_loops) {
       loop_weights[edge.source] = edge.weight;
       continue;

@@ -37,7 +37,7 @@ struct NetworkOptions {
   std::optional<double> missing_weight;
 };
 
-void import_network(const NetworkOptions& options, const GeneList& genes, ImportContext& context,
+void import_network(const NetworkOptions& options, const Names& genes, ImportContext& context,
                     HeteroGraph& graph);
 
 }  // namespace lacuna

@@ -42,14 +42,30 @@ void ImportContext::add_source(const fs::path& path) {
                      {"xxh3", hex(hash64(file.bytes()))}});
 }
 
+void ImportContext::check_left_out(const std::string& source, uint64_t rows, uint64_t left_out,
+                                   UnknownPolicy policy) {
+  if (policy != UnknownPolicy::drop || left_out * 2 <= rows) return;
+  std::string example;
+  for (const UnknownName& unknown : report.unknown_names)
+    if (unknown.source == source && example.empty())
+      example = fmt::format(", such as '{}'{}", unknown.name,
+                            unknown.name == unknown.cell ? "" : " from '" + unknown.cell + "'");
+  report.problems.push_back(fmt::format(
+      "{}: {} of its {} rows name a gene that is not known{}, and would be left out; mend the "
+      "names (pattern=, gene-separator=, ignore=, --aliases), or say unknown=drop-most beside it",
+      source, left_out, rows, example));
+}
+
 double number_cell(const TableReader& table, size_t column, NonNumberPolicy policy, Tally& tally) {
   const std::string_view cell = table.cells()[column];
-  const auto number = parse_number(cell);
+  const auto number = parse_number(cell, table.decimal());
   if (number && !(std::fabs(*number) > double(FLT_MAX))) return *number;
+  const bool is_with_comma = parse_number(cell, ',').has_value();
   if (policy == NonNumberPolicy::error)
     throw Error(
-        "{}: '{}' in column '{}' is not a number; --non-numbers missing reads it as missing",
-        table.where(), cell, table.header()[column]);
+        "{}: '{}' in column '{}' is not a number; {}--non-numbers missing reads it as missing",
+        table.where(), cell, table.header()[column],
+        is_with_comma ? "decimal=, beside the table reads decimal commas; " : "");
   tally.add_example([&] { return fmt::format("{}: '{}'", table.where(), cell); });
   return std::numeric_limits<double>::quiet_NaN();
 }

@@ -33,8 +33,23 @@ struct Tally {
   }
 };
 
+// A name in a source that is no gene of the screen.
+struct UnknownName {
+  std::string source, where;  // where: the first place, "s.tsv:12"
+  std::string cell;           // what stands there
+  std::string name;           // what was looked up: what `pattern` took out of it, or the same
+  bool has_match = true;      // false: the pattern found nothing in it
+  bool is_error = false;      // the policy of its source
+  uint64_t count = 0;         // rows that are left out for it
+  bool is_ambiguous = false;  // an alias of several genes
+  std::string why = {};       // for people, as explain_unknown() (gene_names.h) fills it in
+};
+
 class ImportReport {
  public:
+  std::deque<UnknownName> unknown_names;  // all of them; references stay valid
+  std::vector<std::string> problems;      // for which nothing is written, each a whole message
+
   // The tally of this source and name, started at 0 when new; the reference stays valid.
   Tally& tally(std::string_view source, std::string_view what);
   const std::deque<Tally>& tallies() const { return tallies_; }
@@ -46,7 +61,9 @@ class ImportReport {
   std::map<std::pair<std::string, std::string>, size_t> places_;  // by source and what
 };
 
-enum class UnknownPolicy { error, drop };       // a name that is no gene of the screen
+// A name that is no gene of the screen. drop is an error where it leaves out more than half of the
+// rows of a table; drop_most is not.
+enum class UnknownPolicy { error, drop, drop_most };
 enum class NonNumberPolicy { error, missing };  // a cell that should be a number and is not
 enum class MissingLabelPolicy { keep, drop, error };
 enum class DuplicatePolicy { keep, mean, first };
@@ -60,6 +77,9 @@ struct ImportContext {
   Json sources = Json::array();  // {"path", "bytes", "xxh3"} of every file that was read
 
   void add_source(const fs::path& path);  // reads the file once for its checksum
+  // Notes a problem where the policy is drop and most rows are left out for unknown genes.
+  void check_left_out(const std::string& source, uint64_t rows, uint64_t left_out,
+                      UnknownPolicy policy);
 };
 
 // The number in a cell of the table's row: NaN when missing, or when the cell is not a number (or

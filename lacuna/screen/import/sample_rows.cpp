@@ -5,6 +5,7 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "lacuna/core/error.h"
@@ -234,20 +235,104 @@ void SampleRows::check_splits_agree(uint64_t first, uint64_t later) const {
           source_name_, source_of(later), source_name_, source_of(first), split.name);
 }
 
-void SampleRows::average_labels(const std::vector<uint64_t>& first) {
-  for (Numbers& label : labels_) {
-    std::vector<double> sum(size(), 0), count(size(), 0);
+SampleRows::Spread SampleRows::spread_of(const Numbers& label,
+                                         const std::vector<uint64_t>& first) const {
+  const std::vector<double> none(size(), 0);
+  Spread spread = {none, none, none};
+  for (uint64_t s = 0; s < size(); ++s) {
+    if (std::isnan(label.values[s])) continue;
+    spread.count[first[s]] += 1;
+    spread.mean[first[s]] += label.values[s];
+  }
+  for (uint64_t s = 0; s < size(); ++s) spread.mean[s] /= spread.count[s];  // 0 / 0 is NaN
+  for (uint64_t s = 0; s < size(); ++s) {
+    const double distance = label.values[s] - spread.mean[first[s]];
+    if (!std::isnan(distance)) spread.squares[first[s]] += distance * distance;
+  }
+  return spread;
+}
+
+// Of sets with two measurements or more. Where all of them are exactly the same they are copies of
+// one measurement, as in a table that lists a pair both ways, and say nothing about noise.
+std::vector<LabelNoise> SampleRows::noise_of(const Numbers& label, const Spread& spread,
+                                             const std::vector<uint64_t>& first,
+                                             const Categories* of) const {
+  std::vector<bool> differs(size(), false);
+  std::vector<double> one(size(), NAN);
+  for (uint64_t s = 0; s < size(); ++s) {
+    if (std::isnan(label.values[s])) continue;
+    double& value = one[first[s]];
+    if (std::isnan(value)) value = label.values[s];
+    if (value != label.values[s]) differs[first[s]] = true;
+  }
+  std::map<uint32_t, LabelNoise> noise;  // by category
+  for (uint64_t s = 0; s < size(); ++s) {
+    if (first[s] != s || !differs[s]) continue;
+    const uint32_t code = of != nullptr ? of->codes[s] : 0;
+    if (of != nullptr && code >= of->names.size()) continue;  // unknown
+    LabelNoise& here = noise[code];
+    here.variance += spread.squares[s];
+    here.sets += 1;
+    here.repeats += uint64_t(spread.count[s]);
+  }
+  std::vector<LabelNoise> kept;
+  for (auto& [code, here] : noise) {
+    if (here.sets < kFewestRepeatSets) continue;
+    here.label = label.name;
+    if (of != nullptr) here.column = of->name;
+    if (of != nullptr) here.category = of->names[code];
+    here.variance /= double(here.repeats - here.sets);
+    kept.push_back(here);
+  }
+  return kept;
+}
+
+// The column that says which screen a sample is of, where repeats are searched within one.
+const SampleRows::Categories* SampleRows::screens_in(const std::vector<std::string>& within) const {
+  for (const Categories& column : categories_)
+    if ((column.name == "screen" || column.name == "dataset_name") &&
+        std::find(within.begin(), within.end(), column.name) != within.end())
+      return &column;
+  return nullptr;
+}
+
+// A number that differs between repeats is that of one measurement, not of their mean.
+void SampleRows::forget_what_differs(const std::vector<uint64_t>& first, Tally& differing) {
+  for (Numbers& column : numbers_) {
+    std::vector<bool> differs(size(), false);
+    for (uint64_t s = 0; s < size(); ++s)
+      if (!same(column.values[s], column.values[first[s]])) differs[first[s]] = true;
     for (uint64_t s = 0; s < size(); ++s) {
-      if (std::isnan(label.values[s])) continue;
-      sum[first[s]] += label.values[s];
-      count[first[s]] += 1;
+      if (!differs[s]) continue;
+      differing.add_example(
+          [&] { return fmt::format("'{}' of {} {}", column.name, source_name_, source_of(s)); });
+      column.values[s] = NAN;
     }
-    for (uint64_t s = 0; s < size(); ++s) label.values[s] = sum[s] / count[s];  // 0 / 0 is NaN
   }
 }
 
-void SampleRows::merge_repeats(DuplicatePolicy policy, const std::vector<std::string>& within,
-                               Tally& tally, const Names& genes) {
+void SampleRows::average(size_t label, const Spread& spread) {
+  const std::string name = labels_[label].name;
+  labels_[label].values = spread.mean;
+  std::vector<double> sd(size(), NAN);
+  for (uint64_t s = 0; s < size(); ++s)
+    if (spread.count[s] > 1) sd[s] = std::sqrt(spread.squares[s] / (spread.count[s] - 1));
+  const auto add = [&](const std::string& column, std::vector<double> values) {
+    if (has_column(column))
+      throw Error(
+          "column '{}' would hold the repeats of label '{}'; store yours under another "
+          "name (numbers=NEW:{})",
+          column, name, column);
+    numbers_.push_back({column, std::move(values)});
+  };
+  add(repeat_count_column(name), spread.count);
+  add(repeat_sd_column(name), std::move(sd));
+}
+
+std::vector<LabelNoise> SampleRows::merge_repeats(DuplicatePolicy policy,
+                                                  const std::vector<std::string>& within,
+                                                  Tally& tally, Tally& differing,
+                                                  const Names& genes) {
   pad();
   const std::vector<uint64_t> first = first_of_each(within);
   std::vector<uint64_t> order, new_place(size());
@@ -260,7 +345,7 @@ void SampleRows::merge_repeats(DuplicatePolicy policy, const std::vector<std::st
     }
     tally.add_example([&] {
       std::vector<std::string> names;
-      for (const uint32_t gene : removed(s)) names.push_back(genes[gene]);
+      for (const uint32_t gene : removed(s)) names.push_back(genes.shown(gene));
       return fmt::format("{} {} repeats {} ({})", source_name_, source_of(s), source_of(first[s]),
                          fmt::join(names, " "));
     });
@@ -269,10 +354,18 @@ void SampleRows::merge_repeats(DuplicatePolicy policy, const std::vector<std::st
     new_place[s] = new_place[first[s]];
     repeats[first[s]] += 1;
   }
-  if (policy == DuplicatePolicy::keep) return;
-  if (policy == DuplicatePolicy::mean) average_labels(first);
+  if (policy == DuplicatePolicy::mean) forget_what_differs(first, differing);
+  std::vector<LabelNoise> noise;
+  for (size_t l = 0; l < labels_.size(); ++l) {
+    const Spread spread = spread_of(labels_[l], first);
+    const auto of_label = noise_of(labels_[l], spread, first, screens_in(within));
+    noise.insert(noise.end(), of_label.begin(), of_label.end());
+    if (policy == DuplicatePolicy::mean) average(l, spread);
+  }
+  if (policy == DuplicatePolicy::keep) return noise;
   numbers_[number("repeats")].values = std::move(repeats);
   select(order, new_place);
+  return noise;
 }
 
 SampleRows::Lookup SampleRows::find(uint64_t source) const {

@@ -53,11 +53,16 @@ class SampleRows {
   // exist), counts the later ones in `tally`, and does what the policy says:
   //   keep   nothing
   //   first  the first one (by source number) stands for all
-  //   mean   the same, with labels averaged over those that were measured
-  // Where samples were merged, the column "repeats" says how many each one stands for. Throws Error
-  // when repeats lie in different parts of a split.
-  void merge_repeats(DuplicatePolicy policy, const std::vector<std::string>& within, Tally& tally,
-                     const Names& genes);
+  //   mean   the same, with labels averaged over those that were measured. Of each label, columns
+  //          say how many that were and their standard deviation (screen/noise.h has the columns'
+  //          names); a number that is not the same in all repeats (a p-value) becomes missing,
+  //          because it is not the mean's
+  // Where samples were merged, the column "repeats" says how many each one stands for. Returns what
+  // the repeats say about the noise of labels, under every policy. Throws Error when repeats lie in
+  // different parts of a split.
+  std::vector<LabelNoise> merge_repeats(DuplicatePolicy policy,
+                                        const std::vector<std::string>& within, Tally& tally,
+                                        Tally& differing, const Names& genes);
 
   enum class Found { sample, left_out, nothing };
   struct Lookup {
@@ -101,8 +106,16 @@ class SampleRows {
   // it) goes.
   void select(const std::vector<uint64_t>& order, const std::vector<uint64_t>& new_place);
   std::vector<uint64_t> first_of_each(const std::vector<std::string>& within) const;
+  struct Spread {  // of a label over each set of repeats; at the place of its first sample
+    std::vector<double> count, mean, squares;  // [S] squares: of distances from the mean
+  };
+  Spread spread_of(const Numbers& label, const std::vector<uint64_t>& first) const;
+  std::vector<LabelNoise> noise_of(const Numbers& label, const Spread& spread,
+                                   const std::vector<uint64_t>& first, const Categories* of) const;
+  const Categories* screens_in(const std::vector<std::string>& within) const;
+  void forget_what_differs(const std::vector<uint64_t>& first, Tally& differing);
   void check_splits_agree(uint64_t first, uint64_t later) const;
-  void average_labels(const std::vector<uint64_t>& first);
+  void average(size_t label, const Spread& spread);
 
   std::string source_name_;
   std::vector<uint32_t> removed_;

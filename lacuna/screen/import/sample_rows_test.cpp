@@ -93,8 +93,8 @@ TEST(SampleRows, RepeatsInDifferentPartsAreRefused) {
   rows.set_split(rows.split("fold"), Part::test);
   rows.sort_by_source();
   Tally tally;
-  EXPECT_NO_THROW(rows.merge_repeats(DuplicatePolicy::keep, {}, tally, genes(2)));
-  EXPECT_THROW(rows.merge_repeats(DuplicatePolicy::mean, {}, tally, genes(2)), Error);
+  EXPECT_NO_THROW(rows.merge_repeats(DuplicatePolicy::keep, {}, tally, tally, genes(2)));
+  EXPECT_THROW(rows.merge_repeats(DuplicatePolicy::mean, {}, tally, tally, genes(2)), Error);
 }
 
 // Against a map from (set, screen) to its samples.
@@ -127,8 +127,8 @@ TEST(SampleRows, MergingRandomSamples) {
       if (!std::isnan(label)) group.sum += label, group.measured += 1;
     }
     rows.sort_by_source();
-    Tally tally;
-    rows.merge_repeats(policy, {"screen"}, tally, genes(kGenes));
+    Tally tally, differing;
+    rows.merge_repeats(policy, {"screen"}, tally, differing, genes(kGenes));
     EXPECT_EQ(tally.count, count - groups.size());
     if (policy == DuplicatePolicy::keep) {
       EXPECT_EQ(rows.size(), count);
@@ -153,6 +153,66 @@ TEST(SampleRows, MergingRandomSamples) {
   }
 }
 
+TEST(SampleRows, AMeanCarriesItsSpreadAndNoOtherStatistics) {
+  SampleRows rows("row");
+  const auto add_row = [&](uint64_t row, uint32_t gene, double label, double p, double dose) {
+    add(rows, row, {gene}, label);
+    rows.set_number(rows.number("p"), p);
+    rows.set_number(rows.number("dose"), dose);
+  };
+  add_row(0, 0, 1, 0.01, 5);
+  add_row(1, 0, 4, 0.5, 5);
+  add_row(2, 0, NAN, 0.01, 5);
+  add_row(3, 1, 7, 0.2, 5);
+  rows.sort_by_source();
+  Tally tally, differing;
+  rows.merge_repeats(DuplicatePolicy::mean, {"screen"}, tally, differing, genes(2));
+  const Samples samples = rows.samples(2);
+  EXPECT_THAT(samples.labels.as<float>(), ElementsAre(2.5f, 7.f));
+  EXPECT_THAT(column<float>(samples, "repeats"), ElementsAre(3, 1));
+  EXPECT_THAT(column<float>(samples, "y_repeats"), ElementsAre(2, 1));  // the third has no label
+  EXPECT_FLOAT_EQ(column<float>(samples, "y_repeat_sd")[0], float(std::sqrt(4.5)));
+  EXPECT_TRUE(std::isnan(column<float>(samples, "y_repeat_sd")[1]));
+  EXPECT_TRUE(std::isnan(column<float>(samples, "p")[0]));  // 0.01 is that of the first row
+  EXPECT_EQ(column<float>(samples, "p")[1], 0.2f);
+  EXPECT_THAT(column<float>(samples, "dose"), ElementsAre(5, 5));
+  EXPECT_EQ(differing.count, 1u);
+}
+
+// Labels are a true value and noise of a known variance, other in each screen.
+TEST(SampleRows, RepeatsTellTheNoiseOfEachScreen) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  SampleRows rows("row");
+  constexpr uint32_t kGenes = 2000;
+  const std::map<std::string, double> sds = {{"a", 0.5}, {"b", 3}};
+  uint64_t row = 0;
+  for (const auto& [screen, sd] : sds)
+    for (uint32_t gene = 0; gene < kGenes; ++gene) {
+      const double truth = 10 * random.normal();
+      for (uint32_t i = 0; i < 1 + gene % 3; ++i)
+        add(rows, row++, {gene}, truth + sd * random.normal(), screen);
+    }
+  for (uint32_t gene = 0; gene < 9; ++gene)  // too few to say anything
+    for (int i = 0; i < 2; ++i) add(rows, row++, {gene}, random.normal(), "few");
+  for (uint32_t gene = 0; gene < 100; ++gene)  // listed twice, measured once
+    for (int i = 0; i < 2; ++i) add(rows, row++, {gene}, double(gene), "copies");
+  rows.sort_by_source();
+  for (const auto policy : {DuplicatePolicy::keep, DuplicatePolicy::mean}) {
+    Tally tally, differing;
+    const auto noise = rows.merge_repeats(policy, {"screen"}, tally, differing, genes(kGenes));
+    ASSERT_EQ(noise.size(), sds.size());
+    for (const LabelNoise& one : noise) {
+      EXPECT_EQ(one.label, "y");
+      EXPECT_EQ(one.column, "screen");
+      EXPECT_NEAR(std::sqrt(one.variance), sds.at(one.category), 0.1 * sds.at(one.category));
+      EXPECT_EQ(one.sets, 1333u);  // gene % 3 is 1 or 2
+      EXPECT_EQ(one.repeats, 667u * 2 + 666u * 3);
+    }
+  }
+}
+
 // Samples that remove the same genes under different conditions are compared with few others:
 // comparing each with all would take hours.
 TEST(SampleRows, ManyConditionsOfTheSameGenesTakeNoTime) {
@@ -166,7 +226,7 @@ TEST(SampleRows, ManyConditionsOfTheSameGenesTakeNoTime) {
   rows.sort_by_source();
   ImportReport report;
   Tally& tally = report.tally("a", "repeats");
-  rows.merge_repeats(DuplicatePolicy::first, {"dose"}, tally, genes(3));
+  rows.merge_repeats(DuplicatePolicy::first, {"dose"}, tally, tally, genes(3));
   std::set<double> doses;  // the different ones; NaN is one, and so is 0
   for (uint64_t s = 0; s < kSamples; ++s)
     if (s % 100 > 1) doses.insert(s / 2 * 2 == 2 ? 0.0 : double(s / 2 * 2));

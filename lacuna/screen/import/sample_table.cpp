@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "lacuna/core/error.h"
 
@@ -30,6 +31,49 @@ bool remove_repeats(std::vector<uint32_t>& genes) {
   return genes.size() < before;
 }
 
+// One 0/1 column of a genotype table.
+struct GenotypeColumn {
+  size_t cell;
+  std::string gene;  // as the header names it
+};
+
+std::vector<GenotypeColumn> genotype_columns(const SampleTableOptions& options,
+                                             const TableReader& table) {
+  std::vector<GenotypeColumn> columns;
+  const bool is_rest = options.genotype_columns == std::vector<std::string>{"rest"};
+  if (!is_rest) {
+    for (const std::string& name : options.genotype_columns)
+      columns.push_back({table.column(name), name});
+    return columns;
+  }
+  std::set<size_t> taken;
+  for (const std::string& name : options.removed_columns) taken.insert(table.column(name));
+  for (const auto* list : {&options.labels, &options.numbers, &options.categories, &options.splits})
+    for (const NamedColumn& column : *list) taken.insert(table.column(column.column));
+  for (size_t c = 0; c < table.header().size(); ++c)
+    if (!taken.contains(c)) columns.push_back({c, table.header()[c]});
+  return columns;
+}
+
+bool is_removed(const TableReader& table, const GenotypeColumn& column, int removed_is) {
+  const auto number = parse_number(table.cells()[column.cell], table.decimal());
+  if (!number || (*number != 0 && *number != 1))
+    throw Error(
+        "{}: '{}' in genotype column '{}' is neither 0 nor 1; name the genotype's columns "
+        "(genotype=GENE+GENE), or say what else this one is (numbers=, categories=)",
+        table.where(), table.cells()[column.cell], column.gene);
+  return *number == removed_is;
+}
+
+void check_columns(const SampleTableOptions& options) {
+  const bool has_genes = !options.removed_columns.empty() || !options.genotype_columns.empty();
+  if (!has_genes || options.labels.empty())
+    throw UsageError(
+        "samples '{}': name the columns of removed genes (removed=COLUMN+COLUMN, or genotype= for "
+        "0/1 columns) and of the label (label=COLUMN)",
+        options.name);
+}
+
 }  // namespace
 
 std::optional<Part> part_from_cell(std::string_view cell) {
@@ -40,21 +84,19 @@ std::optional<Part> part_from_cell(std::string_view cell) {
   return std::nullopt;
 }
 
-uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes,
+uint64_t import_samples(const SampleTableOptions& options, const Names& genes,
                         MissingLabelPolicy missing_labels, uint64_t first_row,
                         ImportContext& context, SampleRows& rows) {
-  if (options.removed_columns.empty() || options.labels.empty())
-    throw UsageError(
-        "samples '{}': name the columns of removed genes (removed=COLUMN+COLUMN) and "
-        "of the label (label=COLUMN)",
-        options.name);
+  if (options.is_matrix) return import_matrix(options, genes, first_row, context, rows);
+  check_columns(options);
   TableReader table(options.table);
   const std::string source = options.table.path.string();
   const auto tally = [&](const char* what) -> Tally& { return context.report.tally(source, what); };
   Tally& row_count = tally("rows");
   GeneReader reader(genes, options.names, context, source);
   Tally& unknown = tally("rows left out: an unknown gene");
-  Tally& twice = tally("rows that name a gene twice (removed once)");
+  Tally& twice = tally(options.drop_self ? "rows left out: a gene is named twice (self=drop)"
+                                         : "rows that name a gene twice (removed once)");
   Tally& nothing = tally("rows that remove nothing");
   Tally& unlabelled = tally("rows without a label");
   Tally& non_numbers = tally("cells that are not numbers");
@@ -63,6 +105,7 @@ uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes
   std::vector<size_t> removed_columns;
   for (const std::string& name : options.removed_columns)
     removed_columns.push_back(table.column(name));
+  const auto genotype = genotype_columns(options, table);
   const auto labels = wires(options.labels, table, [&](auto& n) { return rows.label(n); });
   const auto numbers = wires(options.numbers, table, [&](auto& n) { return rows.number(n); });
   const auto categories =
@@ -82,6 +125,9 @@ uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes
     bool all_known = true;
     for (const size_t column : removed_columns)
       all_known = all_known && reader.read(table.cells()[column], removed);
+    for (const GenotypeColumn& column : genotype)
+      if (is_removed(table, column, options.removed_is))
+        all_known = all_known && reader.read(column.gene, removed);
     if (!all_known) {
       reader.refuse(table.where());
       unknown.add();
@@ -104,7 +150,13 @@ uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes
         continue;
       }
     }
-    if (remove_repeats(removed)) twice.add_example([&] { return table.where(); });
+    if (remove_repeats(removed)) {
+      twice.add_example([&] { return table.where(); });
+      if (options.drop_self) {
+        rows.leave_out(row);
+        continue;
+      }
+    }
     if (removed.empty()) nothing.add_example([&] { return table.where(); });
 
     added.add();
@@ -122,6 +174,7 @@ uint64_t import_samples(const SampleTableOptions& options, const GeneList& genes
     }
   }
   context.progress.end();
+  context.check_left_out(source, row_count.count, unknown.count, reader.policy());
   context.add_source(options.table.path);
   return next_row - first_row;
 }

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/csv.h"
@@ -25,11 +27,66 @@ char separator_by_name(const fs::path& path) {
   const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
   const std::string extension = name.extension().string();
   if (extension == ".csv") return ',';
+  if (extension == ".xlsx" || extension == ".xls")
+    throw Error("{}: a workbook, not text; save its sheet as CSV{}", path.string(),
+                extension == ".xls" ? ", or as .xlsx" : "");
   if (extension == ".tsv" || extension == ".tab" || extension == ".txt") return '\t';
   throw Error(
       "{}: its name does not say what stands between the cells (.tsv, .csv); say separator=tab, "
       "comma, semicolon or space",
       path.string());
+}
+
+// What may be wrong with a header that lacks a column.
+std::string hint_for(const std::vector<std::string>& header) {
+  constexpr std::pair<char, const char*> kSeparators[] = {
+      {'\t', "tab"}, {',', "comma"}, {';', "semicolon"}};
+  if (header.size() == 1)
+    for (const auto& [separator, word] : kSeparators)
+      if (header[0].find(separator) != std::string::npos)
+        return fmt::format("; that is one cell: is it separator={}?", word);
+  const auto is_number = [](const std::string& cell) {
+    const auto number = parse_number(cell);
+    return number && !std::isnan(*number);
+  };
+  if (!std::ranges::any_of(header, is_number) || header.front() == "1") return "";
+  return "; if its first line is data, say header=no and name columns by number: 1, 2, ...";
+}
+
+bool is_missing_word(std::string_view cell) {
+  constexpr std::string_view kMissing[] = {"",     "NA",  "N/A", "n/a", "na",
+                                           "#N/A", "NaN", "nan", "NAN"};
+  return std::ranges::find(kMissing, cell) != std::end(kMissing);
+}
+
+std::optional<double> plain_number(std::string_view cell) {
+  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
+  double value = 0;
+  const char* const end = cell.data() + cell.size();
+  const auto [stop, error] = std::from_chars(cell.data(), end, value);
+  if (error == std::errc::result_out_of_range)  // too small for a double is 0, too large is not
+    value = std::strtod(std::string(cell).c_str(), nullptr);
+  else if (error != std::errc())
+    return std::nullopt;
+  if (stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// With a plain minus and a decimal point; empty where a number has neither.
+std::string in_plain_signs(std::string_view cell, char decimal) {
+  constexpr std::string_view kMinus = "\xe2\x88\x92";
+  std::string plain;
+  for (size_t i = 0; i < cell.size(); ++i) {
+    if (cell.substr(i).starts_with(kMinus)) {
+      plain += '-';
+      i += kMinus.size() - 1;
+    } else if (decimal == ',' && cell[i] == '.') {
+      return "";
+    } else {
+      plain += decimal == ',' && cell[i] == ',' ? '.' : cell[i];
+    }
+  }
+  return plain;
 }
 
 }  // namespace
@@ -38,28 +95,36 @@ TableReader::TableReader(const TableSource& source)
     : path_(source.path),
       separator_(source.separator ? *source.separator : separator_by_name(source.path)),
       quotes_(separator_ == ',' || separator_ == ';'),
-      file_(path_) {
+      decimal_(source.decimal),
+      may_lack_first_(source.row_names),
+      file_(source.contents.empty() ? path_ : source.contents) {
   if (!next_record()) throw Error("{}: empty; a table starts with a header line", path_.string());
   const std::string_view record(buffer_.data() + record_begin_, record_end_ - record_begin_);
   if (record.find('\0') != record.npos) throw Error("{}: not a table of text", path_.string());
-  if (record.starts_with("\xef\xbb\xbf")) record_begin_ += 3;
   split_record();
+  take_header(!source.header);
+}
+
+void TableReader::take_header(bool is_data) {
   if (cells_.size() > kMostCells)
     throw Error("{}: a header of {} columns, over {}; is it a table?", path_.string(),
                 cells_.size(), kMostCells);
-  header_.assign(cells_.begin(), cells_.end());
+  first_record_waits_ = is_data;
+  for (size_t c = 0; c < cells_.size(); ++c)
+    header_.emplace_back(is_data ? std::to_string(c + 1) : std::string(trimmed(cells_[c])));
   for (size_t c = 0; c < header_.size(); ++c)
     if (const auto [place, is_new] = places_.try_emplace(header_[c], c); !is_new)
       place->second = kTwice;
 }
 
 size_t TableReader::column(std::string_view name) const {
-  const auto found = places_.find(std::string(name));
+  const auto found = places_.find(std::string(trimmed(name)));
   if (found == places_.end()) {
     const size_t shown = std::min<size_t>(header_.size(), kShownColumns);
-    throw Error("{}: no column '{}'; it has '{}'{}", path_.string(), name,
+    throw Error("{}: no column '{}'; it has '{}'{}{}", path_.string(), name,
                 fmt::join(header_.begin(), header_.begin() + ptrdiff_t(shown), "', '"),
-                shown < header_.size() ? fmt::format(" and {} more", header_.size() - shown) : "");
+                shown < header_.size() ? fmt::format(" and {} more", header_.size() - shown) : "",
+                hint_for(header_));
   }
   if (found->second == kTwice)
     throw Error("{}: two columns are called '{}'; rename one", path_.string(), name);
@@ -67,10 +132,21 @@ size_t TableReader::column(std::string_view name) const {
 }
 
 bool TableReader::next() {
+  if (first_record_waits_) {
+    first_record_waits_ = false;
+    return true;
+  }
   if (!next_record()) return false;
   split_record();
+  if (may_lack_first_ && cells_.size() == header_.size() + 1) {
+    header_.insert(header_.begin(), "");
+    places_.clear();  // nobody has asked for a column yet
+    for (size_t c = 0; c < header_.size(); ++c) places_.try_emplace(header_[c], c);
+  }
+  may_lack_first_ = false;
   if (cells_.size() != header_.size())
-    throw Error("{}: {} cells, but the header has {}", where(), cells_.size(), header_.size());
+    throw Error("{}: {} cells, but the {} has {}", where(), cells_.size(),
+                header_.front() == "1" ? "first line" : "header", header_.size());
   return true;
 }
 
@@ -167,20 +243,12 @@ std::string_view trimmed(std::string_view cell) {
   return cell.substr(first, cell.find_last_not_of(" \t") - first + 1);
 }
 
-std::optional<double> parse_number(std::string_view cell) {
+std::optional<double> parse_number(std::string_view cell, char decimal) {
   cell = trimmed(cell);
-  if (cell.empty() || cell == "NA" || cell == "NaN" || cell == "nan")
-    return std::numeric_limits<double>::quiet_NaN();
-  if (cell.size() > 1 && cell[0] == '+' && cell[1] != '-') cell.remove_prefix(1);
-  double value = 0;
-  const char* const end = cell.data() + cell.size();
-  const auto [stop, error] = std::from_chars(cell.data(), end, value);
-  if (error == std::errc::result_out_of_range)  // too small for a double is 0, too large is not
-    value = std::strtod(std::string(cell).c_str(), nullptr);
-  else if (error != std::errc())
-    return std::nullopt;
-  if (stop != end || !std::isfinite(value)) return std::nullopt;
-  return value;
+  if (decimal == '.')
+    if (const auto number = plain_number(cell)) return number;
+  if (is_missing_word(cell)) return std::numeric_limits<double>::quiet_NaN();
+  return plain_number(in_plain_signs(cell, decimal));
 }
 
 }  // namespace lacuna

@@ -1,15 +1,15 @@
-// Tables of text: TSV and CSV, plain or gzip, with a header line; read row by row, in memory that
-// does not grow with the file.
+// Tables of text: TSV and CSV, as text_file.h reads them, with a header line or without; read row
+// by row, in memory that does not grow with the file.
 //
 //   TableReader table({"networks/physical.tsv.gz"});
 //   const size_t source = table.column("source");
 //   while (table.next()) use(table.cells()[source]);        // table.where() = "physical.tsv.gz:12"
 //
 // Cells of a CSV may be quoted ("a, ""b"""), and quoted ones may hold line breaks; other tables
-// have no quotes. An apostrophe before = + - or @ is taken off (core/text/csv.h). Line ends are \n
-// or \r\n; a leading byte order mark and empty lines are skipped. Throws Error with file and line
-// for a row with too few or too many cells, and a stray or unclosed quote; and for a damaged gzip
-// file (store/gzip.h), an empty file, and anything that is not a file.
+// have no quotes. An apostrophe before = + - or @ is taken off (core/text/csv.h). Empty lines are
+// skipped, and so are spaces around the names of columns. Throws Error with file and line for a row
+// with too few or too many cells, and a stray or unclosed quote; and for a damaged file
+// (text_file.h), an empty one, and anything that is not a file.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "lacuna/core/system/file.h"
-#include "lacuna/store/gzip.h"
+#include "lacuna/screen/import/text_file.h"
 
 namespace lacuna {
 
@@ -31,6 +31,13 @@ struct TableSource {
   // Between cells. Not set: a comma for .csv, a tab for .tsv, .tab and .txt (before .gz); an Error
   // for other names. Only with a comma or a semicolon are cells quoted.
   std::optional<char> separator = {};
+  bool header = true;  // false: the first line is data; columns are called 1, 2, ...
+  char decimal = '.';  // or ',': in numbers
+  // True: the header may lack the name of the first column, as R writes a table with row names.
+  bool row_names = false;
+  std::string sheet = {};  // of an .xlsx: which; empty: the first
+  // The file that is read in place of `path`, which messages name: the text of an .xlsx.
+  fs::path contents = {};
 };
 
 class TableReader {
@@ -39,6 +46,7 @@ class TableReader {
 
   const fs::path& path() const { return path_; }
   const std::vector<std::string>& header() const { return header_; }
+  char decimal() const { return decimal_; }
   size_t column(std::string_view name) const;  // throws Error, listing what there is
 
   bool next();  // false after the last row
@@ -50,6 +58,7 @@ class TableReader {
   uint64_t bytes() const { return file_.bytes(); }
 
  private:
+  void take_header(bool is_data);
   bool next_record();  // finds the next line (or quoted lines), without its line end
   bool refill();
   void split_record();
@@ -58,7 +67,10 @@ class TableReader {
   fs::path path_;
   char separator_;
   bool quotes_;
-  GzipFile file_;
+  char decimal_;
+  bool may_lack_first_;              // the header, the name of the first column
+  bool first_record_waits_ = false;  // for next(): without a header it is a row
+  TextFile file_;
   std::string buffer_;
   size_t begin_ = 0, end_ = 0;                // unread part of the buffer
   size_t record_begin_ = 0, record_end_ = 0;  // this record
@@ -71,8 +83,9 @@ class TableReader {
 
 std::string_view trimmed(std::string_view cell);  // without spaces around it
 
-// The number in a cell; NaN for a missing one (an empty cell, NA, NaN or nan); nothing for a cell
-// that holds something else, infinity included.
-std::optional<double> parse_number(std::string_view cell);
+// The number in a cell; NaN for a missing one (an empty cell, NA, N/A, n/a, #N/A, NaN or nan);
+// nothing for a cell that holds something else, infinity included. The minus may be Unicode's
+// (U+2212). With a decimal comma a point is no part of a number.
+std::optional<double> parse_number(std::string_view cell, char decimal = '.');
 
 }  // namespace lacuna

@@ -122,7 +122,7 @@ TEST_F(Table, RandomTablesComeBack) {
         for (const char letter : cell) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
         text +=
             (c > 0 ? std::string(1, is_csv ? ',' : '\t') : "") + (is_csv ? quoted + "\"" : cell);
-        row.push_back(cell);
+        row.push_back(r == 0 ? std::string(trimmed(cell)) : cell);  // of a name, no spaces around
       }
       text += random.below(2) == 0 ? "\n" : "\r\n";
     }
@@ -169,6 +169,65 @@ TEST_F(Table, APipeIsRefusedAtOnce) {
   EXPECT_THAT(words_of([&] { read_all({folder_ / "p.tsv"}); }), HasSubstr("not a regular file"));
 }
 
+TEST_F(Table, WithoutAHeaderColumnsAreNumbers) {
+  EXPECT_EQ(read_all({.path = write("n.tsv", "a\t1\nb\t2\n"), .header = false}),
+            (Rows{{"1", "2"}, {"a", "1"}, {"b", "2"}}));
+  const TableReader table({write("h.tsv", "YAL001C\tYBR002W\t-0.3\n")});
+  EXPECT_THAT(words_of([&] { table.column("score"); }), HasSubstr("say header=no"));
+  const TableReader one({write("s.csv", "a;b\n")});
+  EXPECT_THAT(words_of([&] { one.column("a"); }), HasSubstr("is it separator=semicolon?"));
+}
+
+TEST_F(Table, AnRTableMayLackTheNameOfItsFirstColumn) {
+  const fs::path path = write("r.tsv", "a\tb\nx\t1\t2\ny\t3\t4\n");
+  EXPECT_THAT(words_of([&] { read_all({path}); }), HasSubstr("3 cells, but the header has 2"));
+  TableReader table({.path = path, .row_names = true});
+  ASSERT_TRUE(table.next());
+  EXPECT_THAT(table.header(), ElementsAre("", "a", "b"));
+  EXPECT_EQ(table.column("b"), 2u);
+}
+
+std::string in_utf16(std::u16string_view text, bool is_big) {
+  std::string bytes;
+  for (const char16_t unit : text) {
+    const char high = char(unit >> 8), low = char(unit & 0xff);
+    bytes += is_big ? high : low;
+    bytes += is_big ? low : high;
+  }
+  return bytes;
+}
+
+TEST_F(Table, EncodingsAndLineEndsOfOthers) {
+  const Rows rows = {{"gene", "y"}, {"hoΔ", "1"}, {"𝛼", "2"}};
+  EXPECT_EQ(read_all({write("a.tsv", "\xef\xbb\xbf gene\t y \nhoΔ\t1\n𝛼\t2\n")}), rows);
+  EXPECT_EQ(read_all({write("b.tsv", "gene\ty\rhoΔ\t1\r𝛼\t2\r")}), rows);
+  EXPECT_EQ(read_all({write("c.tsv", "gene\ty\r\nhoΔ\t1\r\n𝛼\t2")}), rows);
+  const std::u16string_view text = u"gene\ty\r\nhoΔ\t1\r\n𝛼\t2\r\n";
+  for (const bool is_big : {false, true}) {
+    EXPECT_EQ(read_all({write("d.tsv", in_utf16(u"\ufeff" + std::u16string(text), is_big))}), rows);
+    EXPECT_EQ(read_all({write("e.tsv", in_utf16(text, is_big))}), rows);
+  }
+  EXPECT_THAT(words_of([&] { read_all({write("f.tsv", in_utf16(text, true) + "x")}); }),
+              HasSubstr("ends inside a character"));
+  const std::u16string lone = {u'a', 0xdc00, u'\n'};
+  EXPECT_THAT(words_of([&] { read_all({write("g.tsv", "\xff\xfe" + in_utf16(lone, false))}); }),
+              HasSubstr("broken UTF-16 at byte 4"));
+}
+
+// Characters of two units fall on the border of what is read at a time.
+TEST_F(Table, LongUtf16IsWhole) {
+  for (const size_t before : {0, 1, 2, 3}) {
+    std::u16string text = std::u16string(before, u'a') + u"\n";
+    std::string expected;
+    for (int i = 0; i < 100'000; ++i) text += u"𝛼", expected += "𝛼";
+    text += u"\n";
+    if (before == 0) text = u"a" + text;
+    TableReader table({write("l.tsv", "\xff\xfe" + in_utf16(text, false))});
+    ASSERT_TRUE(table.next());
+    EXPECT_TRUE(table.cells()[0] == expected) << before;
+  }
+}
+
 TEST_F(Table, ColumnsAreNamed) {
   const TableReader table({write("a.tsv", "a\tb\tb\n")});
   EXPECT_THAT(words_of([&] { table.column("c"); }),
@@ -190,7 +249,13 @@ TEST(ParseNumber, NumbersMissingAndOthers) {
   EXPECT_EQ(parse_number("-1.5e-3"), -1.5e-3);
   EXPECT_EQ(parse_number(" +7 "), 7.0);
   EXPECT_EQ(parse_number("1e-400"), 0.0);
-  for (const char* missing : {"", " ", "NA", "NaN", "nan"}) {
+  EXPECT_EQ(parse_number("\u22121.5e\u22123"), -1.5e-3);
+  EXPECT_EQ(parse_number("0,25", ','), 0.25);
+  EXPECT_EQ(parse_number("\u22120,25", ','), -0.25);
+  EXPECT_EQ(parse_number("7", ','), 7.0);
+  for (const char* other : {"0.25", "1.234,5", "1,2,3", ","})
+    EXPECT_FALSE(parse_number(other, ','));
+  for (const char* missing : {"", " ", "NA", "NaN", "nan", "#N/A", "n/a", "N/A"}) {
     ASSERT_TRUE(parse_number(missing)) << missing;
     EXPECT_TRUE(std::isnan(*parse_number(missing))) << missing;
   }

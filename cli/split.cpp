@@ -16,8 +16,35 @@ struct Options {
   std::string screen, name, by, file, repeats = "together", repeated;
   std::vector<double> fractions = {0.8, 0.1, 0.1};
   DrawOptions draw;
+  uint64_t folds = 0;  // 0: one split
   bool remove = false;
 };
+
+// --folds: several splits, in which every gene is held out once.
+void run_folds(const Options& options) {
+  if (options.by != "gene") throw UsageError("--folds goes with --by gene");
+  const Screen screen = Screen::open(options.screen);
+  DrawOptions draw = options.draw;
+  draw.by = SplitBy::gene;
+  for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
+  std::vector<Split> splits = draw_gene_folds(screen, options.name, options.folds, draw);
+  for (const Split& split : splits)
+    for (const Split& there : screen.splits())
+      if (there.name == split.name)
+        throw Error("{}: has a split '{}' already; choose another name, or take it away first",
+                    options.screen, split.name);
+  std::vector<std::vector<std::string>> rows = {
+      {"split", "genes held out", "train", "validation", "test"}};
+  for (Split& split : splits) {
+    split.how["command"] = command_line();
+    lacuna::add_split(options.screen, split);
+    rows.push_back({split.name, with_commas(split.how.at("test_genes").get<uint64_t>())});
+    for (const char* part : {"train", "validation", "test"})
+      rows.back().push_back(with_commas(split.how.at("counts").at(part).get<uint64_t>()));
+  }
+  fmt::print("{} folds '{}' of {}, by gene: each gene is held out once\n{}", options.folds,
+             options.name, options.screen, format_table(rows, {1, 2, 3, 4}));
+}
 
 Split make_split(const Screen& screen, const Options& options) {
   if (options.by.empty())
@@ -75,6 +102,7 @@ RecordingSplit make_recording_split(const Recording& recording, const Options& o
 }
 
 void run_recording(const Options& options) {
+  if (options.folds > 0) throw UsageError("--folds is for screens");
   const Recording recording = Recording::open(options.screen);
   RecordingSplit split = make_recording_split(recording, options);
   split.how["command"] = command_line();
@@ -96,6 +124,7 @@ void run(const Options& options) {
   if (options.by == "trial") throw UsageError("--by trial is for recordings");
   if (!options.repeated.empty()) throw UsageError("--repeated is for recordings");
   if (options.repeats == "session") throw UsageError("--repeats session is for recordings");
+  if (options.folds > 0) return run_folds(options);
   const Screen screen = Screen::open(options.screen);
   Split split = make_split(screen, options);
   split.how["command"] = command_line();
@@ -136,6 +165,12 @@ void add_split(CLI::App& app) {
       ->delimiter(',')
       ->expected(3)
       ->capture_default_str();
+  command
+      ->add_option(
+          "--folds", options->folds,
+          "With --by gene: so many splits, NAME-1, NAME-2, ..., in which every gene is held\n"
+          "out for test once; of --fractions only validation's counts")
+      ->check(CLI::Range(2, 1000));
   command->add_option("--seed", options->draw.seed, "Same seed, same split")->capture_default_str();
   command->add_option("--column", options->draw.column, "A column or a label");
   command->add_option("--bins", options->draw.bins, "Bins of equal size for a column of numbers")
@@ -166,6 +201,7 @@ void add_split(CLI::App& app) {
       "  lacuna split demo --name random --by random --seed 1\n"
       "  lacuna split demo --name random --remove\n"
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
+      "  lacuna split demo --name gene --by gene --folds 5 --seed 1\n"
       "  lacuna split demo --name even --by stratified --column label:gene_interaction\n"
       "  lacuna split demo --name published --by file --file split.json\n"
       "  lacuna split recording --name trials --fractions 0.8,0.1,0.1 --seed 1");

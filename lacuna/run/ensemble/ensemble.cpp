@@ -177,7 +177,7 @@ class EnsembleMaker {
   }
 
   void write(const EvaluationInput& input, const Ensemble& ensemble, const Run& member) const {
-    const Run run = Run::create(request_.out, read_text(member.config()));
+    const Run run = Run::create(request_.out, read_sealed_yaml(member.config()));
     run.update({{"status", "running"},
                 {"command", request_.command},
                 {"started", utc_now()},

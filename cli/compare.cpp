@@ -18,6 +18,7 @@ Examples:
   lacuna compare configs/tiny.yaml --seeds 5 --splits random,gene,pair --out compare
   lacuna compare configs/tiny.yaml --seeds 3 --vary graph=kept,shuffled --vary train.lr=1e-3,3e-4 \
     --out compare-graphs
+  lacuna compare configs/tiny.yaml --seeds 3 --folds gene --out compare-folds
   lacuna compare configs/tiny.yaml --vary model.name=hetero_gin,mlp --out compare-models)";
 
 }  // namespace
@@ -34,6 +35,9 @@ void add_compare(CLI::App& app) {
   compare->add_option("--splits", call->splits, "Splits of the screen [the config's]")
       ->delimiter(',')
       ->allow_extra_args(false);
+  compare->add_option(
+      "--folds", call->folds,
+      "Name of folds (`lacuna split --folds`): all of them, summed up once more as one");
   compare
       ->add_option("--vary", call->variations,
                    "key=value,value: try each, such as train.lr=1e-3,3e-4; may be repeated")

@@ -240,7 +240,8 @@ void print_report(const ImportReport& report) {
 // All of them, each once, with what they may have meant.
 void print_unknown(const ImportReport& report) {
   if (report.unknown_names.empty()) return;
-  std::vector<std::vector<std::string>> rows = {{"unknown gene", "in cell", "rows", "first at", ""}};
+  std::vector<std::vector<std::string>> rows = {
+      {"unknown gene", "in cell", "rows", "first at", ""}};
   for (const UnknownName& unknown : report.unknown_names)
     rows.push_back({unknown.name, unknown.cell == unknown.name ? "" : unknown.cell,
                     with_commas(unknown.count), unknown.where, unknown.why});

@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   add_bench(app);
   add_clean(app);
   add_concat(app);
+  add_ensemble(app);
   add_generate(app);
   add_import(app);
   add_info(app);

@@ -1,6 +1,7 @@
 // lacuna split SCREEN | RECORDING: draws a split and saves it there, or takes one away.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -19,7 +20,46 @@ struct Options {
   std::vector<double> fractions = {0.8, 0.1, 0.1};
   DrawOptions draw;
   bool remove = false, each = false;
+  uint64_t folds = 0;  // 0: one split
 };
+
+// Whether the screen has this split already: of a call that was cut short. Throws Error for another
+// one of its name.
+bool is_there(const Screen& screen, const Split& split) {
+  for (const Split& there : screen.splits()) {
+    if (there.name != split.name) continue;
+    if (std::ranges::equal(there.parts.bytes(), split.parts.bytes())) return true;
+    throw Error(
+        "{}: has another split '{}' already; choose another name, or take it away with `lacuna "
+        "split {} --name {} --remove`",
+        screen.path().string(), split.name, screen.path().string(), split.name);
+  }
+  return false;
+}
+
+// --folds: several splits, in which every gene is held out once.
+void run_folds(const Options& options) {
+  if (options.by != "gene") throw UsageError("--folds goes with --by gene");
+  const Screen screen = Screen::open(options.screen);
+  DrawOptions draw = options.draw;
+  draw.by = SplitBy::gene;
+  for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
+  std::vector<Split> splits = draw_gene_folds(screen, options.name, options.folds, draw);
+  std::vector<bool> have;  // asked of all before any is written
+  for (const Split& split : splits) have.push_back(is_there(screen, split));
+  std::vector<std::vector<std::string>> rows = {
+      {"split", "genes held out", "train", "validation", "test"}};
+  for (size_t f = 0; f < splits.size(); ++f) {
+    Split& split = splits[f];
+    split.how["command"] = command_line();
+    if (!have[f]) lacuna::add_split(options.screen, split);
+    rows.push_back({split.name, with_commas(split.how.at("test_genes").get<uint64_t>())});
+    for (const char* part : {"train", "validation", "test"})
+      rows.back().push_back(with_commas(split.how.at("counts").at(part).get<uint64_t>()));
+  }
+  fmt::print("{} folds '{}' of {}, by gene: each gene is held out once\n{}", options.folds,
+             options.name, options.screen, format_table(rows, {1, 2, 3, 4}));
+}
 
 Split make_split(const Screen& screen, const Options& options) {
   if (options.by.empty())
@@ -78,6 +118,7 @@ RecordingSplit make_recording_split(const Recording& recording, const Options& o
 }
 
 void run_recording(const Options& options) {
+  if (options.folds > 0) throw UsageError("--folds is for screens");
   const Recording recording = Recording::open(options.screen);
   RecordingSplit split = make_recording_split(recording, options);
   split.how["command"] = command_line();
@@ -153,6 +194,7 @@ void run(const Options& options) {
   if (options.by == "trial") throw UsageError("--by trial is for recordings");
   if (!options.repeated.empty()) throw UsageError("--repeated is for recordings");
   if (options.repeats == "session") throw UsageError("--repeats session is for recordings");
+  if (options.folds > 0) return run_folds(options);
   const Screen screen = Screen::open(options.screen);
   if (options.each) return run_each(screen, options);
   save_and_print(screen, make_split(screen, options), options);
@@ -187,6 +229,12 @@ void add_split(CLI::App& app) {
       ->delimiter(',')
       ->expected(3)
       ->capture_default_str();
+  command
+      ->add_option(
+          "--folds", options->folds,
+          "With --by gene: so many splits, NAME-1, NAME-2, ..., in which every gene is held\n"
+          "out for test once; of --fractions only validation's counts")
+      ->check(CLI::Range(2, 1000));
   command->add_option("--seed", options->draw.seed, "Same seed, same split")->capture_default_str();
   command->add_option("--column", options->draw.column, "A column or a label");
   command
@@ -226,6 +274,7 @@ void add_split(CLI::App& app) {
       "  lacuna split demo --name unseen-genes --by gene --fractions 0.8,0.1,0.1 --seed 1\n"
       "  lacuna split demo --name new-screen --by category --column screen --hold-out Kuzmin2018\n"
       "  lacuna split demo --name leave-out --by category --column screen --each\n"
+      "  lacuna split demo --name gene --by gene --folds 5 --seed 1\n"
       "  lacuna split demo --name even --by stratified --column label:gene_interaction\n"
       "  lacuna split demo --name published --by file --file split.json\n"
       "  lacuna split recording --name trials --fractions 0.8,0.1,0.1 --seed 1");

@@ -22,6 +22,7 @@ struct CompareCall {
   std::string shard = "1/1";
   uint64_t seeds = 5;
   std::vector<std::string> splits;      // none: the config's
+  std::string folds;                    // all splits that `lacuna split --folds` made of this name
   std::vector<std::string> variations;  // "train.lr=1e-3,3e-4"
   std::vector<std::string> settings;    // key=value over the config
 };

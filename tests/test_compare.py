@@ -67,7 +67,8 @@ def test_the_summary_is_the_spread_over_seeds(compared):
     out, _, text = compared
     with open(out / "summary.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert {row["predictor"] for row in rows} == {"model", "mean", "gene", "pair", "ridge", "ridge_pairs", "mlp"}
+    assert {row["predictor"] for row in rows} == {"model", "mean", "gene", "pair", "ridge", "ridge_pairs", "network",
+                                                  "mlp"}
     for row in rows:
         values = []
         for seed in (1, 2):

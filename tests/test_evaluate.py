@@ -134,7 +134,7 @@ def test_baselines_of_another_screen_are_told_apart(folder):
         return done.stderr, evaluation(folder / "elsewhere")["labels"]["gene_interaction"]["baselines"]
 
     said, both = evaluate()
-    names = ["mean", "gene", "pair", "ridge", "ridge_pairs", "mlp"]
+    names = ["mean", "gene", "pair", "ridge", "ridge_pairs", "network", "mlp"]
     assert list(both) == names + [f"{name} (fitted on other)" for name in names]
     assert "are fitted on the training part of split 'pair' of" in said
     # Those without a label are the run's own, on the samples that both have.

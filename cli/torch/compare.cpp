@@ -49,6 +49,11 @@ Comparison run_grid(const CompareCall& call) {
         "side by side with `lacuna report RUN RUN ..`");
   GridOptions options = {
       .config = call.config, .settings = call.settings, .splits = call.splits, .seeds = call.seeds};
+  if (!call.folds.empty()) {
+    const fs::path screen = read_config(call.config, call.settings).screen;
+    for (const std::string& split : fold_splits(screen, call.folds))
+      options.splits.push_back(split);
+  }
   for (const auto& text : call.variations) options.variations.push_back(parse_variation(text));
   RunLines lines;
   const auto heard = [&](const GridRun& run, size_t number, size_t total, RunState state) {
@@ -86,6 +91,7 @@ void show(const Comparison& comparison, const CompareCall& call) {
     for (size_t c = comparison.keys.size() + 3; c + 2 < rows[0].size(); ++c) right.push_back(c);
     fmt::print("\n{}\n", format_table(rows, right));
   }
+  for (const std::string& words : comparison.held_out) fmt::print("{}\n", words);
   fmt::print("{} of {} runs are finished; summary: {}\n", comparison.finished, comparison.total,
              (call.out / "summary.csv").string());
   if (comparison.stopped) {

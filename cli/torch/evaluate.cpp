@@ -43,6 +43,8 @@ void evaluate_recording_run(const EvaluateCall& call, const Run& evaluated) {
 void print_evaluation(const Evaluation& evaluation) {
   fmt::print("{}", format_table(evaluation_rows(evaluation)));
   for (const std::string& line : evaluation_lines(evaluation)) fmt::print("{}\n", line);
+  if (const auto apart = apart_rows(evaluation); !apart.empty())
+    fmt::print("\n{}", format_table(apart));
 }
 
 void evaluate_given(const EvaluateCall& call) {

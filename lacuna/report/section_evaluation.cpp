@@ -66,6 +66,7 @@ std::string about_baseline(const Scores& baseline) {
       {"pair", "additive effects, and an offset for the recurring pair"},
       {"ridge", "ridge regression on genes"},
       {"ridge_pairs", "ridge regression on genes and pairs"},
+      {"network", "ridge regression on genes and on what the networks say of their pairs"},
       {"mlp", "a small network on gene embeddings, without the graph"}};
   const std::string& name = baseline.predictor;
   const auto known = kAbout.find(name.substr(0, name.find(" (fitted on ")));

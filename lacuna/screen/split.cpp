@@ -214,6 +214,25 @@ std::vector<uint8_t> split_by_gene(const Screen& screen, const std::array<double
   return parts;
 }
 
+// A fold for each gene that a sample removes, `folds` for others: [genes]. Genes of about as many
+// samples stand side by side, and are dealt out in random order.
+std::vector<uint64_t> deal_genes(const SamplesOfGenes& all, uint32_t genes, uint64_t folds,
+                                 Random& random) {
+  std::vector<uint32_t> order = shuffled(genes, random);
+  std::erase_if(order, [&](uint32_t gene) { return all.of(gene).empty(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return all.of(a).size() > all.of(b).size(); });
+  if (order.size() < folds)
+    throw Error("{} folds of {} genes leave some without a gene; draw fewer", folds, order.size());
+  std::vector<uint64_t> fold_of(genes, folds);
+  for (size_t begin = 0; begin < order.size(); begin += folds) {
+    const std::vector<uint32_t> deal = shuffled(uint32_t(folds), random);
+    for (size_t i = begin; i < std::min(order.size(), begin + folds); ++i)
+      fold_of[order[i]] = deal[i - begin];
+  }
+  return fold_of;
+}
+
 // ----
 
 void check_options(const DrawOptions& options) {
@@ -328,6 +347,44 @@ Split draw_split(const Screen& screen, std::string name, const DrawOptions& opti
   how["counts"] = count_parts(parts);
   check_not_empty(how, fractions, options.by);
   return {std::move(name), Array::from(std::move(parts)), std::move(how)};
+}
+
+std::vector<Split> draw_gene_folds(const Screen& screen, const std::string& name, uint64_t folds,
+                                   const DrawOptions& options) {
+  if (options.by != SplitBy::gene)
+    throw UsageError("folds are drawn by gene, not by {}", lacuna::name(options.by));
+  if (folds < 2) throw UsageError("{} folds hold out nothing that is left to train on", folds);
+  check_options(options);
+  const auto fractions = all_fractions(options.fractions);
+  const uint32_t genes = screen.graph().genes().size();
+  const uint64_t count = screen.samples().size();
+  if (count > UINT32_MAX)
+    throw Error("a split of more than 2^32 samples is not supported; draw it of a subset");
+  const SamplesOfGenes all(screen);
+  Random random(options.seed);
+  const std::vector<uint64_t> fold_of = deal_genes(all, genes, folds, random);
+  const std::vector<uint32_t> order = shuffled(genes, random);  // for validation
+  std::vector<Split> splits;
+  for (uint64_t fold = 0; fold < folds; ++fold) {
+    std::vector<uint8_t> parts(count, uint8_t(Part::train));
+    uint64_t test_genes = 0;
+    for (uint32_t gene = 0; gene < genes; ++gene) {
+      if (fold_of[gene] != fold) continue;
+      ++test_genes;
+      for (const uint32_t sample : all.of(gene)) parts[sample] = uint8_t(Part::test);
+    }
+    Json how = {{"by", "gene"}, {"seed", options.seed}, {"unit", "genes"}};
+    how["folds"] = {{"name", name}, {"fold", fold + 1}, {"of", folds}};
+    how["validation_fraction"] = fractions[1];
+    how["test_genes"] = test_genes;
+    how["validation_genes"] = hold_out_genes(
+        all, order, Part::validation, uint64_t(std::llround(fractions[1] * double(count))), parts);
+    how["counts"] = count_parts(parts);
+    check_not_empty(how["counts"], {1, fractions[1], 1, 0}, SplitBy::gene);
+    splits.push_back(
+        {fmt::format("{}-{}", name, fold + 1), Array::from(std::move(parts)), std::move(how)});
+  }
+  return splits;
 }
 
 Split split_from_json(const Screen& screen, std::string name, const fs::path& file) {

@@ -23,6 +23,11 @@
 //               training and validation in the ratio of their fractions; those that remove the same
 //               set of genes as a test sample are unused, unless repeats are drawn apart.
 //
+// Folds of a split by gene: several splits, in which every gene that a sample removes is held out
+// for test once, and together they score every sample that removes one. Genes are dealt so that
+// each fold has as many, rare and frequent ones alike. Of the others some are held out for
+// validation, as above.
+//
 // Repeats: samples that remove the same set of genes go to the same part, else a test label could
 // be looked up in training. Where repeats differ in more than chance (one genotype in many media)
 // they can be drawn apart (repeats_together = false) by random, stratified, category, and pair with
@@ -61,6 +66,10 @@ struct DrawOptions {
 
 // Throws UsageError for options that cannot work, Error where the samples do not allow the split.
 // Up to 40 bytes of memory per sample of three genes.
+// Folds NAME-1 to NAME-<folds>, by gene. Of the fractions only validation's counts. Split::how has
+// "folds": {"name": NAME, "fold": 1, 2, ..., "of": folds} and "test_genes", how many it holds out.
+std::vector<Split> draw_gene_folds(const Screen& screen, const std::string& name, uint64_t folds,
+                                   const DrawOptions& options);
 Split draw_split(const Screen& screen, std::string name, const DrawOptions& options,
                  Progress& progress = Progress::none());
 

@@ -360,5 +360,49 @@ TEST_F(SplitTest, ImportedListsBecomeParts) {
   EXPECT_NE(said(R"({"train": [1,)").find("not valid JSON"), std::string::npos);
 }
 
+TEST_F(SplitTest, FoldsHoldOutEveryGeneOnce) {
+  const Screen screen = make();
+  const auto sets = sets_of(screen);
+  const DrawOptions options = {.by = SplitBy::gene, .fractions = {0.8, 0.1, 0.1}, .seed = seed_};
+  const std::vector<Split> folds = draw_gene_folds(screen, "gene", 5, options);
+  ASSERT_EQ(folds.size(), 5u);
+  std::map<uint32_t, int>
+      held_out;  // by gene, in how many folds no sample of it is anything but test
+  std::vector<int> tested(sets.size());
+  uint64_t genes = 0, fewest = UINT64_MAX, most = 0;
+  GeneSet all;
+  for (const GeneSet& set : sets) all.insert(set.begin(), set.end());
+  for (size_t f = 0; f < folds.size(); ++f) {
+    EXPECT_EQ(folds[f].name, "gene-" + std::to_string(f + 1));
+    GeneSet elsewhere, trained;
+    for (uint64_t s = 0; s < sets.size(); ++s) {
+      const Part where = part(folds[f], s);
+      tested[s] += where == Part::test;
+      if (where != Part::test) elsewhere.insert(sets[s].begin(), sets[s].end());
+      if (where == Part::train) trained.insert(sets[s].begin(), sets[s].end());
+    }
+    for (const uint32_t gene : all) held_out[gene] += !elsewhere.contains(gene);
+    for (uint64_t s = 0; s < sets.size(); ++s) {
+      if (part(folds[f], s) != Part::validation) continue;
+      EXPECT_TRUE(std::any_of(sets[s].begin(), sets[s].end(),
+                              [&](uint32_t gene) { return !trained.contains(gene); }));
+    }
+    const auto here = folds[f].how.at("test_genes").get<uint64_t>();
+    genes += here;
+    fewest = std::min(fewest, here);
+    most = std::max(most, here);
+    EXPECT_GT(count(folds[f], Part::validation), 0u);
+  }
+  EXPECT_EQ(genes, all.size());
+  EXPECT_LE(most - fewest, 1u);
+  for (const auto& [gene, times] : held_out) EXPECT_GE(times, 1) << gene;
+  for (uint64_t s = 0; s < sets.size(); ++s) EXPECT_EQ(tested[s] > 0, !sets[s].empty());
+  const auto again = draw_gene_folds(screen, "gene", 5, options);
+  for (size_t f = 0; f < folds.size(); ++f)
+    EXPECT_TRUE(std::ranges::equal(folds[f].parts.bytes(), again[f].parts.bytes()));
+  EXPECT_THROW(draw_gene_folds(screen, "gene", 1, options), Error);
+  EXPECT_THROW(draw_gene_folds(screen, "gene", 5, {.by = SplitBy::random}), Error);
+}
+
 }  // namespace
 }  // namespace lacuna

@@ -140,6 +140,7 @@ Evaluation evaluate_predictions(const GivenPredictions& given, const fs::path& o
   }
   if (input.parts.empty())
     throw Error("no test or validation sample of split '{}' has a prediction", given.split);
+  add_groupings(input, session, seen_in(session.screen, session.split));
   if (given.baselines) add_all_baselines(input, session, session, "", progress);
   for (const std::string& words : input.notes) note(words);
   const Evaluation evaluation = evaluate(input);

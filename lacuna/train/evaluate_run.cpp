@@ -50,6 +50,17 @@ HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const u
   return units;
 }
 
+std::vector<bool> seen_in(const Screen& screen, const Split& split) {
+  return seen_genes(screen.samples(), screen.graph().genes().size(), split);
+}
+
+void add_groupings(EvaluationInput& input, const ScreenSession& session,
+                   const std::vector<bool>& is_seen) {
+  for (PartPredictions& part : input.parts)
+    part.groupings =
+        group_samples(session.screen.samples(), session.screen.graph(), is_seen, part.samples);
+}
+
 void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
                        const ScreenSession& session, const std::string& fitted_on,
                        Progress& progress) {
@@ -63,8 +74,9 @@ void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,
                  .split = fitting.split,
                  .labels = fitting.labels.columns,
                  .weights = weights ? &*weights : nullptr,
-                 .fitted_on = fitted_on},
-                session.screen.samples());
+                 .fitted_on = fitted_on,
+                 .graph = &fitting.screen.graph()},
+                session.screen.samples(), {}, progress);
   add_mlp(input, fitting, session, fitted_on, progress);
 }
 
@@ -276,6 +288,9 @@ Evaluation evaluate_session(const Run& run, ScreenSession& session, const Evalua
                            .units = std::move(units),
                            .ceilings = std::move(ceilings)});
   }
+  add_groupings(input, session,
+                trained.on ? seen_in(trained.on->screen, trained.on->split)
+                           : seen_in(session.screen, session.split));
   if (!session.group->is_first()) return {};
   session.group = &Group::alone();
   if (options.baselines && !input.parts.empty())

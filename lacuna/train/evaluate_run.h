@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/run.h"
@@ -39,6 +40,11 @@ Evaluation evaluate_session(const Run& run, ScreenSession& session, const Evalua
 // too little.
 HeldOutUnits units_of(const ScreenSession& session, Part part, std::span<const uint64_t> samples,
                       const Note& note);
+// Which genes a training sample of the split removes: [genes].
+std::vector<bool> seen_in(const Screen& screen, const Split& split);
+// Groups the samples of all parts by their genes that were not seen (evaluation/apart/groups.h).
+void add_groupings(EvaluationInput& input, const ScreenSession& session,
+                   const std::vector<bool>& is_seen);
 // All baselines, the MLP among them, fitted on the training part of `fitting`, to the parts of the
 // input. fitted_on: as in BaselinePredictions.
 void add_all_baselines(EvaluationInput& input, const ScreenSession& fitting,

@@ -3,9 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/nearest.h"
+#include "lacuna/run/ensemble/ensemble.h"
+#include "lacuna/run/ensemble/ensemble_weights.h"
+#include "lacuna/run/evaluation/metrics.h"
 #include "lacuna/run/predict/predict_candidates.h"
 #include "lacuna/run/predict/prediction_file.h"
 #include "lacuna/train/predictor.h"
@@ -85,34 +89,104 @@ uint64_t find_label(const std::vector<std::string>& labels, const std::string& b
   return uint64_t(place - labels.begin());
 }
 
+// A run's model, or one of those of an ensemble.
+struct OpenedMember {
+  std::string checkpoint;
+  std::unique_ptr<ScreenSession> session;  // stays where it is: the predictor refers to it
+  std::unique_ptr<Predictor> predictor;
+  std::vector<double> weights;  // [L]
+};
+
+OpenedMember open_member(const Run& run, const PredictRequest& request,
+                         const std::function<void(const std::string&)>& note) {
+  OpenedMember member = {choose_checkpoint(run, request.checkpoint), nullptr, nullptr, {}};
+  member.session = std::make_unique<ScreenSession>(
+      open_run(run, member.checkpoint, request.device, request.screen, note));
+  member.predictor = std::make_unique<Predictor>(*member.session, note);
+  member.weights.assign(member.session->labels.size(), 1.0);
+  return member;
+}
+
+std::vector<OpenedMember> open_members(const Run& run, const PredictRequest& request,
+                                       const std::function<void(const std::string&)>& note) {
+  std::vector<OpenedMember> opened;
+  for (const EnsembleMember& member : read_ensemble(run.path())) {
+    if (!member.baseline.empty())
+      throw Error(
+          "{} has baseline '{}' as a member, which predicts no new samples; make an ensemble of "
+          "runs alone to predict with",
+          run.path().string(), member.baseline);
+    opened.push_back(open_member(Run::open(member.run), request, note));
+    if (member.weights.size() != opened.back().weights.size())
+      throw Error("{} has {} labels, but {} had {} when the ensemble was made; make it anew",
+                  member.run.string(), opened.back().weights.size(), member.name,
+                  member.weights.size());
+    opened.back().weights = member.weights;
+  }
+  if (opened.empty()) opened.push_back(open_member(run, request, note));
+  return opened;
+}
+
+// The labels, and of an ensemble behind them "LABEL spread" each.
+std::vector<std::string> column_names(const ScreenSession& session, bool with_spread) {
+  std::vector<std::string> names = session.labels.names;
+  if (with_spread)
+    for (const std::string& label : session.labels.names) names.push_back(label + " spread");
+  return names;
+}
+
+// [B, L] of a single model; of several, means and spreads: [B, 2 L]
+std::vector<float> predict_all(const std::vector<OpenedMember>& members,
+                               std::span<const int32_t> removed, std::span<const int32_t> ptr) {
+  std::vector<std::vector<float>> predicted;  // [M][B, L]
+  for (const OpenedMember& member : members)
+    predicted.push_back(member.predictor->predict(removed, ptr));
+  if (members.size() == 1) return predicted[0];
+  const size_t labels = members[0].weights.size(), samples = ptr.size() - 1;
+  std::vector<float> both(samples * 2 * labels);
+  for (size_t l = 0; l < labels; ++l) {
+    std::vector<std::vector<float>> columns;
+    std::vector<double> weights;
+    for (size_t m = 0; m < members.size(); ++m) {
+      columns.push_back(label_column(predicted[m], labels, l));
+      weights.push_back(members[m].weights[l]);
+    }
+    const MeanAndSpread found = combine(columns, weights);
+    for (size_t s = 0; s < samples; ++s) {
+      both[s * 2 * labels + l] = found.mean[s];
+      both[s * 2 * labels + labels + l] = found.spread[s];
+    }
+  }
+  return both;
+}
+
 }  // namespace
 
 PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
                       const std::function<void(const std::string&)>& note) {
   check(request);
-  const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
-  ScreenSession session = open_run(run, checkpoint, request.device, request.screen, note);
+  const std::vector<OpenedMember> members = open_members(run, request, note);
+  const ScreenSession& session = *members[0].session;
   const Names& genes = session.screen.graph().genes().names;
   const auto candidates = shard_of(choose_candidates(request, session), request.shard);
   PredictionTask task = {
       .out = request.out,
       .genes = genes,
-      .labels = session.labels.names,
+      .labels = column_names(session, members.size() > 1),
       .batch = request.batch ? request.batch : prediction_batch(session),
       .top = {},
   };
   if (request.top > 0)
     task.top = {.count = request.top,
-                .label = find_label(task.labels, request.by),
+                .label = find_label(session.labels.names, request.by),
                 .lowest = request.lowest};
-  Predictor predictor(session, note);
   const uint64_t written = predict_candidates(
       *candidates,
       [&](std::span<const int32_t> removed, std::span<const int32_t> ptr) {
-        return predictor.predict(removed, ptr);
+        return predict_all(members, removed, ptr);
       },
       task, progress);
-  return {.asked = candidates->size(), .written = written, .checkpoint = checkpoint};
+  return {.asked = candidates->size(), .written = written, .checkpoint = members[0].checkpoint};
 }
 
 }  // namespace lacuna

@@ -50,7 +50,7 @@ def test_metrics_are_those_of_numpy(screen, tmp_path, seed):
         assert row["spearman"] == pytest.approx(np.corrcoef(pd.Series(x).rank(), pd.Series(y).rank())[0, 1], abs=1e-6)
         assert row["mse"] == pytest.approx(np.mean((x - y) ** 2), rel=1e-5)
         assert row["pearson_low"] < row["pearson"] < row["pearson_high"]
-    assert {"mean", "gene", "pair", "ridge", "ridge_pairs", "mlp"} <= set(table.loc["test"].index)
+    assert {"mean", "gene", "pair", "ridge", "ridge_pairs", "network", "mlp"} <= set(table.loc["test"].index)
     report = evaluation.report(tmp_path / "report.html")
     assert "ridge" in report.read_text() and "mine" in report.read_text()
     assert "pearson" in evaluation._repr_html_()

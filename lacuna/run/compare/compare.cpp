@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/text/csv.h"
 #include "lacuna/core/text/printable.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/evaluation/evaluation_file.h"
 #include "lacuna/run/evaluation/evaluation_words.h"
@@ -63,8 +65,14 @@ struct Cell {
   // Of baselines: the model minus it, a run each, and the sum of that over runs in every draw.
   std::vector<Metrics> differences = {};
   Draws sums = {};
-  std::optional<DrawsKey> key = {};
-  uint64_t units = 0;  // that were drawn
+  std::map<std::string, DrawsKey> keys = {};   // by split: several where folds are summed up
+  std::map<std::string, uint64_t> units = {};  // by split: that were drawn
+};
+
+// The folds that were summed up under one name.
+struct FoldSet {
+  uint64_t folds = 0;                          // that there are
+  std::map<std::string, uint64_t> genes = {};  // by split: held out for test
 };
 
 std::vector<double> values_of(const std::vector<Metrics>& metrics, const MetricField& field) {
@@ -75,17 +83,43 @@ std::vector<double> values_of(const std::vector<Metrics>& metrics, const MetricF
 
 class Summary {
  public:
-  void add(const GridRun& run, const fs::path& path, const Evaluation& evaluation) {
+  void add(const GridRun& run, const Split& split, const fs::path& path,
+           const Evaluation& evaluation) {
+    add_under(run.split, run, path, evaluation);
+    const auto fold = fold_of(split);
+    if (!fold) return;
+    const std::string all = fmt::format("{} ({} folds)", fold->name, fold->folds);
+    folds_[all].folds = fold->folds;
+    folds_[all].genes[run.split] = fold->genes;
+    add_under(all, run, path, evaluation);
+  }
+
+  std::vector<std::string> fold_words() const {
+    std::vector<std::string> words;
+    for (const auto& [name, set] : folds_) {
+      uint64_t genes = 0;
+      for (const auto& [split, count] : set.genes) genes += count;
+      const bool is_whole = set.genes.size() == set.folds;
+      words.push_back(fmt::format(
+          "{}: {} genes were held out for test, each in one fold{}", name, with_commas(genes),
+          is_whole ? "" : fmt::format("; only {} of the folds have a run yet", set.genes.size())));
+    }
+    return words;
+  }
+
+  // split: what its rows are called
+  void add_under(const std::string& split, const GridRun& run, const fs::path& path,
+                 const Evaluation& evaluation) {
     for (const auto& part : evaluation.parts) {
       const PartDraws draws = read_draws(evaluation, part);
       for (size_t l = 0; l < part.labels.size(); ++l) {
         const LabelEvaluation& label = part.labels[l];
         for (const auto& scores : label.scores) {
-          Cell& of = cell(run, part.part, label.label, scores.predictor);
+          Cell& of = cell(split, run.values, part.part, label.label, scores.predictor);
           of.metrics.push_back(scores.metrics);
           if (scores.predictor == "model") continue;
           of.differences.push_back(minus(label.scores[0].metrics, scores.metrics));
-          add_draws(of, path, evaluation, part, draws, l);
+          add_draws(of, run.split, path, evaluation, part, draws, l);
         }
       }
     }
@@ -104,8 +138,9 @@ class Summary {
   }
 
  private:
-  static void add_draws(Cell& cell, const fs::path& path, const Evaluation& evaluation,
-                        const PartEvaluation& part, const PartDraws& draws, size_t label) {
+  static void add_draws(Cell& cell, const std::string& split, const fs::path& path,
+                        const Evaluation& evaluation, const PartEvaluation& part,
+                        const PartDraws& draws, size_t label) {
     const auto& names = draws.predictors;
     const size_t at =
         size_t(std::find(names.begin(), names.end(), cell.row.predictor) - names.begin());
@@ -113,11 +148,13 @@ class Summary {
       cell.row.problem = "without draws (evaluate.bootstrap is 0)";
     else if (at == names.size())
       cell.row.problem = fmt::format("not computed; run `lacuna evaluate {}`", path.string());
-    else if (cell.key && !(*cell.key == draws_key(evaluation, part)))
+    else if (!cell.sums.empty() && cell.sums.size() != size_t(evaluation.bootstrap))
+      cell.row.problem = "its runs were evaluated with different numbers of draws";
+    else if (cell.keys.contains(split) && !(cell.keys[split] == draws_key(evaluation, part)))
       cell.row.problem = "its runs were evaluated on different samples, or with different draws";
     if (!cell.row.problem.empty()) return;
-    cell.key = draws_key(evaluation, part);
-    cell.units = part.labels[label].units;
+    cell.keys[split] = draws_key(evaluation, part);
+    cell.units[split] = part.labels[label].units;
     const auto of = [&](size_t predictor) {
       return draws_of(draws, evaluation.bootstrap, part.labels.size(), predictor, label);
     };
@@ -138,16 +175,17 @@ class Summary {
     for (Metrics& mean : means)
       for (const auto& field : kMetrics) mean.*field.value /= double(cell.differences.size());
     result.mean.interval = interval_of(means);
-    result.mean.units = cell.units;
+    result.mean.units = 0;
+    for (const auto& [split, units] : cell.units) result.mean.units += units;
     return result;
   }
 
-  Cell& cell(const GridRun& run, const std::string& part, const std::string& label,
-             const std::string& predictor) {
+  Cell& cell(const std::string& split, const std::vector<std::string>& values,
+             const std::string& part, const std::string& label, const std::string& predictor) {
     const auto key = [](const SummaryRow& row) {
       return std::tie(row.split, row.values, row.part, row.label, row.predictor);
     };
-    const SummaryRow row = {run.split, run.values, part, label, predictor, {}, {}, {}};
+    const SummaryRow row = {split, values, part, label, predictor, {}, {}, {}};
     const auto at = std::find_if(cells_.begin(), cells_.end(),
                                  [&](const Cell& cell) { return key(cell.row) == key(row); });
     if (at != cells_.end()) return *at;
@@ -156,6 +194,7 @@ class Summary {
   }
 
   std::vector<Cell> cells_;
+  std::map<std::string, FoldSet> folds_;  // by the name that its rows have
 };
 
 void summarise(const Grid& grid, const fs::path& out, Comparison& comparison) {
@@ -164,9 +203,10 @@ void summarise(const Grid& grid, const fs::path& out, Comparison& comparison) {
   for (const auto& run : grid.runs) {
     if (state_of(out / run.name) != RunState::finished) continue;
     ++comparison.finished;
-    summary.add(run, out / run.name, read_evaluation(out / run.name));
+    summary.add(run, split_of(grid, run), out / run.name, read_evaluation(out / run.name));
   }
   comparison.rows = summary.rows();
+  comparison.held_out = summary.fold_words();
 }
 
 Json to_json(const Spread& spread) {
@@ -210,6 +250,7 @@ Json to_json(const Comparison& comparison) {
           {"version", 1},
           {"runs", {{"total", comparison.total}, {"finished", comparison.finished}}},
           {"failures", failures},
+          {"held_out", comparison.held_out},
           {"rows", rows}};
 }
 

@@ -17,6 +17,10 @@
 // draw the model minus the baseline is averaged over the seeds; the interval is the middle 95% of
 // these averages. It says how sure the mean over these seeds is for other units like those that
 // were held out; how much seeds differ is the sd beside it.
+//
+// Folds (screen/split.h) are summed up once more, as "NAME (5 folds)": spread over folds and seeds;
+// the interval is that of the mean over all of these runs, each fold with the draws of its own
+// genes. A note says how many genes were held out.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +77,9 @@ struct Comparison {
   uint64_t finished = 0, total = 0;  // runs
   bool stopped = false;
   std::vector<RunFailure> failures = {};
-  std::vector<std::string> keys = {};  // [variations]
-  std::vector<SummaryRow> rows = {};   // in the grid's order
+  std::vector<std::string> keys = {};      // [variations]
+  std::vector<SummaryRow> rows = {};       // in the grid's order
+  std::vector<std::string> held_out = {};  // of folds, how many genes in all: a line a name
   std::vector<std::string> notes = {};
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "lacuna/core/random.h"
@@ -375,6 +376,44 @@ TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
   EXPECT_EQ(ridge.at("difference").at("model_is"), "ahead");
   EXPECT_EQ(ridge.at("difference").at("pearson").at("runs"), 3);
   EXPECT_THAT(read_text(out() / "summary.csv"), HasSubstr(",not told apart\n"));
+}
+
+TEST_F(CompareTest, FoldsAreSummedUpOverFoldsAndSeeds) {
+  const auto fold = [&](int number) {
+    Split split = thirds_split(20, "gene-" + std::to_string(number));
+    split.how = {{"by", "gene"},
+                 {"folds", {{"name", "gene"}, {"fold", number}, {"of", 2}}},
+                 {"test_genes", 10 * number}};
+    return split;
+  };
+  const auto refused = [&] { return error_of([&] { fold_splits(folder_ / "screen", "gene"); }); };
+  EXPECT_THAT(refused(), HasSubstr("no folds 'gene'; make them: `lacuna split"));
+  add_split(folder_ / "screen", fold(2));
+  EXPECT_THAT(refused(), HasSubstr("only 1 of 2 folds"));
+  add_split(folder_ / "screen", fold(1));
+  options_.splits = fold_splits(folder_ / "screen", "gene");
+  EXPECT_THAT(options_.splits, ElementsAre("gene-1", "gene-2"));
+  options_.seeds = 3;
+  options_.variations = {};
+  bootstrap_ = 80;
+  const Comparison comparison = compare();
+  ASSERT_EQ(comparison.rows.size(), 9u);  // three predictors of each fold, and of both
+  EXPECT_THAT(comparison.held_out,
+              ElementsAre("gene (2 folds): 30 genes were held out for test, each in one fold"));
+  std::map<std::string, const SummaryRow*> ridge;
+  for (const SummaryRow& row : comparison.rows)
+    if (row.predictor == "ridge") ridge[row.split] = &row;
+  const SummaryRow &one = *ridge.at("gene-1"), &two = *ridge.at("gene-2"),
+                   &both = *ridge.at("gene (2 folds)");
+  EXPECT_EQ(both.pearson.runs, 6u);
+  EXPECT_NEAR(both.pearson.mean, (one.pearson.mean + two.pearson.mean) / 2, 1e-12);
+  ASSERT_TRUE(both.difference);
+  EXPECT_EQ(both.difference->mean.units, 24u);
+  // The folds of this trainer have the same samples and draws, so the mean of both is that of one.
+  EXPECT_NEAR(both.difference->mean.interval.pearson.low, one.difference->mean.interval.pearson.low,
+              1e-9);
+  EXPECT_NEAR(both.difference->mean.interval.pearson.high,
+              one.difference->mean.interval.pearson.high, 1e-9);
 }
 
 TEST_F(CompareTest, RunsThatMetOtherDrawsAreNotAveraged) {

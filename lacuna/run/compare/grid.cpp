@@ -282,6 +282,32 @@ std::vector<std::string> left_out_words(const Grid& grid) {
   return lines;
 }
 
+std::optional<FoldOf> fold_of(const Split& split) {
+  if (!split.how.is_object() || !split.how.contains("folds")) return {};
+  const Json& folds = split.how.at("folds");
+  return FoldOf{folds.at("name").get<std::string>(), folds.at("of").get<uint64_t>(),
+                split.how.at("test_genes").get<uint64_t>()};
+}
+
+std::vector<std::string> fold_splits(const fs::path& screen, const std::string& name) {
+  std::map<uint64_t, std::string> found;
+  uint64_t folds = 0;
+  for (const Split& split : Screen::open_unchecked(screen).splits())
+    if (const auto fold = fold_of(split); fold && fold->name == name) {
+      folds = fold->folds;
+      found[split.how.at("folds").at("fold").get<uint64_t>()] = split.name;
+    }
+  if (found.empty() || found.size() != folds)
+    throw Error(
+        "screen {} has {} folds '{}'; make them: `lacuna split {} --name {} --by gene "
+        "--folds 5 --seed 1`",
+        screen.string(), found.empty() ? "no" : fmt::format("only {} of {}", found.size(), folds),
+        name, screen.string(), name);
+  std::vector<std::string> names;
+  for (const auto& [fold, split] : found) names.push_back(split);
+  return names;
+}
+
 void read_screens(Grid& grid) {
   std::map<std::string, Screen> screens;
   for (const auto& run : grid.runs) {

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,16 @@ struct Grid {
 Grid make_grid(GridOptions options);
 // "model mlp has no model.layers, model.merge: left out of its runs", a line a model.
 std::vector<std::string> left_out_words(const Grid& grid);
+
+// The splits that `lacuna split --folds` made under this name, in order. Throws Error, with the
+// command that makes them, where the screen has none or not all of them.
+std::vector<std::string> fold_splits(const fs::path& screen, const std::string& name);
+// Of which folds a split is one; nothing where it is none.
+struct FoldOf {
+  std::string name;
+  uint64_t folds = 0, genes = 0;  // how many folds; genes that this one holds out for test
+};
+std::optional<FoldOf> fold_of(const Split& split);
 
 // Opens the screen of every run and notes its fingerprint and its splits. Throws Error for the
 // first split that a run's screen does not have, with the command that makes it.

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/run/evaluation/measured_samples.h"
 #include "lacuna/screen/sample_groups.h"
-#include "lacuna/screen/screen_batch.h"
 
 namespace lacuna {
 namespace {
@@ -21,55 +20,6 @@ template <class F>
 void for_each_pair(std::span<const uint32_t> genes, F&& f) {
   for (size_t i = 0; i < genes.size(); ++i)
     for (size_t j = i + 1; j < genes.size(); ++j) f(genes[i], genes[j]);
-}
-
-// The samples of a part that have the label.
-struct Measured {
-  std::vector<uint64_t> samples;  // ascending
-  std::vector<double> labels;     // as many
-  std::vector<double> weights;    // as many, of mean 1; empty: all 1
-};
-
-Measured measured_in(const Samples& samples, const Split& split, Part part, uint64_t label,
-                     const Column* weights) {
-  const std::span<const float> labels = samples.labels.as<float>();  // [S, L]
-  Measured measured;
-  for (const uint64_t sample : samples_in(split, part)) {
-    const float value = labels[sample * samples.label_count() + label];
-    if (std::isnan(value)) continue;
-    if (std::isinf(value))
-      throw Error(
-          "label '{}' of sample {} is infinite; baselines need numbers, and NaN for what "
-          "was not measured",
-          samples.label_names[label], sample);
-    if (weights && weights->number(sample) == 0) continue;
-    if (weights) measured.weights.push_back(weights->number(sample));
-    measured.samples.push_back(sample);
-    measured.labels.push_back(value);
-  }
-  const double sum = std::accumulate(measured.weights.begin(), measured.weights.end(), 0.0);
-  for (double& weight : measured.weights) weight *= double(measured.weights.size()) / sum;
-  return measured;
-}
-
-Indicators gene_indicators(const Samples& samples, uint32_t gene_count,
-                           std::span<const uint64_t> chosen) {
-  GeneSets sets(samples, gene_count);
-  Indicators x;
-  x.columns = gene_count;
-  for (uint64_t sample : chosen) {
-    const auto& genes = sets.read(sample);
-    x.column.insert(x.column.end(), genes.begin(), genes.end());
-    x.ptr.push_back(x.column.size());
-  }
-  return x;
-}
-
-uint64_t count_pairs(const Indicators& genes) {
-  uint64_t count = 0;
-  for (uint64_t s = 0; s < genes.size(); ++s)
-    count += genes.of(s).size() * (genes.of(s).size() - 1) / 2;
-  return count;
 }
 
 // The pairs that at least two samples remove together, with effect 0. count: of all their pairs
@@ -158,8 +108,8 @@ class Fitter {
   Baseline mean() const {
     double sum = 0, total = 0;
     for (size_t s = 0; s < train_.labels.size(); ++s) {
-      sum += weight(s) * train_.labels[s];
-      total += weight(s);
+      sum += train_.weight(s) * train_.labels[s];
+      total += train_.weight(s);
     }
     return {.name = "mean", .intercept = sum / total};
   }
@@ -185,8 +135,8 @@ class Fitter {
       throw_if_stopped();
       const size_t at = recurring_pair(pairs_, train_genes_.of(s));
       if (at == kNoPair) continue;
-      left[at] += weight(s) * (train_.labels[s] - predict_set(gene, train_genes_.of(s)));
-      counts[at] += weight(s);
+      left[at] += train_.weight(s) * (train_.labels[s] - predict_set(gene, train_genes_.of(s)));
+      counts[at] += train_.weight(s);
     }
     Baseline baseline = gene;
     baseline.name = "pair";
@@ -217,8 +167,6 @@ class Fitter {
   }
 
  private:
-  double weight(uint64_t s) const { return train_.weights.empty() ? 1.0 : train_.weights[s]; }
-
   void leave_out(const char* which, const std::string& why) const {
     if (note_) note_(fmt::format("left out for label '{}': {}, because {}", label_, which, why));
   }
@@ -306,7 +254,7 @@ class Fitter {
   std::string label_;
   const BaselineNote& note_;
   BaselineLimits limits_;
-  Measured train_, validation_;
+  MeasuredSamples train_, validation_;
   Indicators train_genes_, validation_genes_;
   std::vector<PairEffect> pairs_;
   bool has_pairs_ = false;

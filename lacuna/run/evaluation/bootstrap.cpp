@@ -15,28 +15,6 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Metrics kUndefined = {0, kNan, kNan, kNan};
 
-// The measured samples with their units, numbered anew so that only units that are here are drawn.
-struct MeasuredRows {
-  std::vector<uint64_t> rows;  // [n] of the samples
-  HeldOutUnits units;          // of these rows
-};
-
-MeasuredRows measured_rows(std::span<const float> measured, const HeldOutUnits& units) {
-  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-  MeasuredRows here;
-  std::vector<uint32_t> numbers(units.count, kNone);
-  for (uint64_t row = 0; row < measured.size(); ++row) {
-    if (std::isnan(measured[row])) continue;
-    here.rows.push_back(row);
-    for (const uint32_t unit : units.of(row)) {
-      if (numbers[unit] == kNone) numbers[unit] = uint32_t(here.units.count++);
-      here.units.units.push_back(numbers[unit]);
-    }
-    here.units.ptr.push_back(here.units.units.size());
-  }
-  return here;
-}
-
 RankedValues take(std::span<const float> values, std::span<const uint64_t> rows) {
   std::vector<double> taken;
   taken.reserve(rows.size());
@@ -44,37 +22,53 @@ RankedValues take(std::span<const float> values, std::span<const uint64_t> rows)
   return RankedValues(std::move(taken));
 }
 
-// What each sample weighs in a draw: [n].
-std::vector<double> draw(const HeldOutUnits& units, uint64_t seed, uint64_t round) {
-  Random random(seed, round);
-  std::vector<double> times(units.count, 0.0);
-  for (uint64_t i = 0; i < units.count; ++i) times[random.below(units.count)] += 1;
-  std::vector<double> weights(units.size());
-  for (uint64_t s = 0; s < units.size(); ++s) {
+}  // namespace
+
+DrawnWeights::DrawnWeights(std::span<const float> measured, const HeldOutUnits& units,
+                           uint64_t seed)
+    : seed_(seed) {
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  LACUNA_ASSERT(units.size() == measured.size());
+  std::vector<uint32_t> numbers(units.count, kNone);
+  for (uint64_t row = 0; row < measured.size(); ++row) {
+    if (std::isnan(measured[row])) continue;
+    rows_.push_back(row);
+    for (const uint32_t unit : units.of(row)) {
+      if (numbers[unit] == kNone) numbers[unit] = uint32_t(units_.count++);
+      units_.units.push_back(numbers[unit]);
+    }
+    units_.ptr.push_back(units_.units.size());
+  }
+}
+
+std::vector<double> DrawnWeights::draw(uint64_t round) const {
+  Random random(seed_, round);
+  std::vector<double> times(units_.count, 0.0);
+  for (uint64_t i = 0; i < units_.count; ++i) times[random.below(units_.count)] += 1;
+  std::vector<double> weights(units_.size());
+  for (uint64_t s = 0; s < units_.size(); ++s) {
     double weight = 1;
-    for (const uint32_t unit : units.of(s)) weight *= times[unit];
+    for (const uint32_t unit : units_.of(s)) weight *= times[unit];
     weights[s] = weight;
   }
   return weights;
 }
 
-}  // namespace
-
 std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
                              std::span<const float> measured, const HeldOutUnits& units,
                              uint64_t seed, int rounds) {
-  LACUNA_ASSERT(units.size() == measured.size() && rounds >= 0);
-  const MeasuredRows here = measured_rows(measured, units);
-  const RankedValues truth = take(measured, here.rows);
+  LACUNA_ASSERT(rounds >= 0);
+  const DrawnWeights here(measured, units, seed);
+  const RankedValues truth = take(measured, here.rows());
   std::vector<RankedValues> sides;
   for (const std::vector<float>& predicted : predictors) {
     LACUNA_ASSERT(predicted.size() == measured.size());
-    sides.push_back(take(predicted, here.rows));
+    sides.push_back(take(predicted, here.rows()));
   }
   std::vector<Draws> draws(predictors.size(), Draws(size_t(rounds), kUndefined));
-  if (here.units.count < 2) return draws;  // all draws would be the same
+  if (here.units() < 2) return draws;  // all draws would be the same
   parallel_for(uint64_t(rounds), 0, [&](uint64_t round) {
-    const std::vector<double> weights = draw(here.units, seed, round);
+    const std::vector<double> weights = here.draw(round);
     std::vector<double> ranks(weights.size());
     truth.rank(weights, ranks);
     for (size_t p = 0; p < sides.size(); ++p)
@@ -84,7 +78,7 @@ std::vector<Draws> bootstrap(const std::vector<std::vector<float>>& predictors,
 }
 
 uint64_t measured_units(std::span<const float> measured, const HeldOutUnits& units) {
-  return measured_rows(measured, units).units.count;
+  return DrawnWeights(measured, units, 0).units();
 }
 
 Interval middle(std::vector<double> values, double level) {

@@ -31,6 +31,22 @@ inline constexpr double kBootstrapLevel = 0.95;
 
 using Draws = std::vector<Metrics>;  // [rounds]; NaN where a metric is not defined
 
+// The measured samples, and what each of them weighs in a draw.
+class DrawnWeights {
+ public:
+  // Units that have no measured sample are not drawn.
+  DrawnWeights(std::span<const float> measured, const HeldOutUnits& units, uint64_t seed);
+
+  const std::vector<uint64_t>& rows() const { return rows_; }  // [n] of the samples
+  uint64_t units() const { return units_.count; }              // fewer than 2: no draws
+  std::vector<double> draw(uint64_t round) const;              // [n]
+
+ private:
+  std::vector<uint64_t> rows_;
+  HeldOutUnits units_;  // of these rows, numbered anew
+  uint64_t seed_;
+};
+
 // For each predictor ([S] predictions) its metrics in every draw. Units that have no measured
 // sample are not drawn; in a draw without any sample all metrics are NaN, and so is everything
 // where there are fewer than two units, of which all draws are the same. Looks for a stop

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
+#include "lacuna/run/evaluation/network/network_baseline.h"
 
 namespace lacuna {
 namespace {
@@ -23,6 +26,47 @@ BaselinePredictions& find_or_add(PartPredictions& part, const std::string& name,
                             std::vector<std::string>(labels), std::vector<bool>(labels),
                             fitted_on});
   return part.baselines.back();
+}
+
+// Which of how many labels.
+struct LabelPlace {
+  size_t labels, label;
+};
+
+// What a baseline predicts of one label of a part.
+void add_label(PartPredictions& part, const std::string& name, const std::string& fitted_on,
+               const LabelPlace& place, const std::vector<float>& predicted,
+               const std::string& note) {
+  BaselinePredictions& baseline = find_or_add(part, name, fitted_on, place.labels);
+  for (size_t s = 0; s < predicted.size(); ++s)
+    baseline.predicted[s * place.labels + place.label] = predicted[s];
+  baseline.notes[place.label] = note;
+  baseline.is_fitted[place.label] = true;
+}
+
+// fits: of baselines.h, of label l
+void add_network(EvaluationInput& input, const FittingSamples& fitting, const Samples& samples,
+                 const std::vector<GeneNetwork>& networks, const std::vector<Baseline>& fits,
+                 size_t l, const BaselineNote& note, Progress& progress) {
+  const auto ridge = std::find_if(fits.begin(), fits.end(),
+                                  [](const Baseline& fit) { return fit.name == "ridge"; });
+  if (ridge == fits.end())
+    return note(
+        fmt::format("left out for label '{}': network, which needs ridge", input.labels[l]));
+  NetworkRequest request = {.networks = networks,
+                            .samples = fitting.samples,
+                            .split = fitting.split,
+                            .label = fitting.labels[l],
+                            .weights = fitting.weights,
+                            .ridge = *ridge,
+                            .others = samples,
+                            .chosen = {}};
+  for (const auto& part : input.parts) request.chosen.emplace_back(part.samples);
+  const auto found = network_baseline(request, note, progress);
+  if (!found) return;
+  for (size_t p = 0; p < input.parts.size(); ++p)
+    add_label(input.parts[p], "network", fitting.fitted_on, {input.labels.size(), l},
+              found->predicted[p], found->note);
 }
 
 // One label of a part: its predictors, as far as they were fitted to it.
@@ -70,6 +114,44 @@ uint64_t hash_of(const HeldOutUnits& units) {
   return hasher.value();
 }
 
+// Of all predictors of label l, the model first. draws: of the same measured samples
+std::vector<Scores> score_all(const LabelColumns& columns, std::span<const float> measured,
+                              const std::vector<Draws>& draws, const HeldOutUnits& units,
+                              size_t l) {
+  std::vector<Scores> all;
+  for (size_t p = 0; p < draws.size(); ++p) {
+    const BaselinePredictions* source = columns.sources[p];
+    Scores scores = {source ? source->label() : "model",
+                     source && !source->notes.empty() ? source->notes[l] : "",
+                     compute_metrics(columns.predicted[p], measured)};
+    const bool has_draws = !draws[p].empty();
+    if (has_draws) scores.intervals = interval_of(draws[p]);
+    if (has_draws && source)
+      scores.difference =
+          paired(all[0], scores, draws[0], draws[p], measured_units(measured, units));
+    all.push_back(std::move(scores));
+  }
+  return all;
+}
+
+void score_groups(const SampleGrouping& grouping, const LabelColumns& columns,
+                  std::span<const float> measured, const HeldOutUnits& units, size_t l, int rounds,
+                  std::vector<GroupScores>& groups) {
+  LACUNA_ASSERT(grouping.group.size() == measured.size());
+  for (size_t g = 0; g < grouping.names.size(); ++g) {
+    std::vector<float> here(measured.size(), std::numeric_limits<float>::quiet_NaN());
+    for (size_t s = 0; s < here.size(); ++s)
+      if (grouping.group[s] == g) here[s] = measured[s];
+    const uint64_t units_here = measured_units(here, units);
+    if (units_here == 0) continue;
+    const auto draws = bootstrap(columns.predicted, here, units, kSeed, rounds);
+    groups.push_back({.by = grouping.by,
+                      .name = grouping.names[g],
+                      .scores = score_all(columns, here, draws, units, l),
+                      .units = units_here});
+  }
+}
+
 PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions& part) {
   const size_t labels = input.labels.size(), elements = part.samples.size() * labels;
   LACUNA_ASSERT(part.predicted.size() == elements && part.measured.size() == elements);
@@ -91,19 +173,14 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
     const std::vector<Draws> draws =
         bootstrap(columns.predicted, measured, units, kSeed, input.bootstrap);
     keep_draws(draws, columns.numbers, labels, l, result.draws.values);
-    LabelEvaluation label = {input.labels[l], {}};
+    LabelEvaluation label = {input.labels[l], score_all(columns, measured, draws, units, l)};
     label.units = measured_units(measured, units);
     if (!part.ceilings.empty()) label.ceiling = part.ceilings[l];
-    for (size_t p = 0; p < draws.size(); ++p) {
-      const BaselinePredictions* source = columns.sources[p];
-      Scores scores = {source ? source->label() : "model",
-                       source && !source->notes.empty() ? source->notes[l] : "",
-                       compute_metrics(columns.predicted[p], measured)};
-      if (rounds > 0) scores.intervals = interval_of(draws[p]);
-      if (rounds > 0 && source)
-        scores.difference = paired(label.scores[0], scores, draws[0], draws[p], label.units);
-      label.scores.push_back(std::move(scores));
-    }
+    for (const SampleGrouping& grouping : part.groupings)
+      score_groups(grouping, columns, measured, units, l, input.bootstrap, label.groups);
+    std::vector<std::string> names;
+    for (const Scores& scores : label.scores) names.push_back(scores.predictor);
+    label.tails = tail_scores(names, columns.predicted, measured, units, kSeed, input.bootstrap);
     result.labels.push_back(std::move(label));
   }
   return result;
@@ -139,13 +216,18 @@ Estimate Scores::estimate(const MetricField& field) const {
   return {metrics.*field.value, interval.low, interval.high};
 }
 
-const Scores* LabelEvaluation::best_baseline() const {
+const Scores* best_of(std::span<const Scores> scores) {
   const Scores* best = nullptr;
-  for (const Scores& baseline : baselines())
-    if (std::isfinite(baseline.metrics.pearson) &&
-        (!best || baseline.metrics.pearson > best->metrics.pearson))
-      best = &baseline;
+  for (const Scores& one : scores)
+    if (std::isfinite(one.metrics.pearson) &&
+        (!best || one.metrics.pearson > best->metrics.pearson))
+      best = &one;
   return best;
+}
+
+std::string GroupScores::words() const {
+  if (by != "unseen genes") return fmt::format("{} {}", by, name);
+  return fmt::format("{} {} unseen", name, name == "one" ? "gene" : "genes");
 }
 
 const PartEvaluation* Evaluation::part(std::string_view name) const {
@@ -165,24 +247,50 @@ std::string BaselinePredictions::label() const {
 }
 
 void add_baselines(EvaluationInput& input, const FittingSamples& fitting, const Samples& samples,
-                   const BaselineLimits& limits) {
+                   const BaselineLimits& limits, Progress& progress) {
   const size_t labels = fitting.labels.size();
   LACUNA_ASSERT(labels == input.labels.size());
   const std::string where =
       fitting.fitted_on.empty() ? "" : fmt::format(" (fitted on {})", fitting.fitted_on);
   const auto note = [&](const std::string& words) { input.notes.push_back(words + where); };
-  for (size_t l = 0; l < labels; ++l)
-    for (const Baseline& fit : fit_baselines(fitting.samples, fitting.gene_count, fitting.split,
-                                             fitting.labels[l], note, limits, fitting.weights))
-      for (auto& part : input.parts) {
-        BaselinePredictions& baseline = find_or_add(part, fit.name, fitting.fitted_on, labels);
-        const std::vector<float> predicted = fit.predict(samples, part.samples);
-        for (size_t s = 0; s < predicted.size(); ++s)
-          baseline.predicted[s * labels + l] = predicted[s];
-        baseline.notes[l] = fit.note;
-        baseline.is_fitted[l] = true;
-      }
+  const std::vector<GeneNetwork> networks =
+      fitting.graph ? gene_networks(*fitting.graph) : std::vector<GeneNetwork>();
+  for (size_t l = 0; l < labels; ++l) {
+    const std::vector<Baseline> fits =
+        fit_baselines(fitting.samples, fitting.gene_count, fitting.split, fitting.labels[l], note,
+                      limits, fitting.weights);
+    for (const Baseline& fit : fits)
+      for (auto& part : input.parts)
+        add_label(part, fit.name, fitting.fitted_on, {labels, l},
+                  fit.predict(samples, part.samples), fit.note);
+    if (!networks.empty()) add_network(input, fitting, samples, networks, fits, l, note, progress);
+  }
 }
+
+namespace {
+
+// What the spread of an ensemble says of the errors, calibrated on its validation part.
+void judge_spreads(const EvaluationInput& input, Evaluation& evaluation) {
+  const size_t labels = input.labels.size();
+  const PartPredictions* validation = nullptr;
+  for (const auto& part : input.parts)
+    if (part.part == Part::validation && !part.spread.empty()) validation = &part;
+  for (size_t p = 0; p < input.parts.size() && validation; ++p) {
+    const PartPredictions& part = input.parts[p];
+    if (&part == validation || part.spread.empty()) continue;
+    for (size_t l = 0; l < labels; ++l) {
+      const auto columns = [&](const PartPredictions& of) {
+        return std::array{label_column(of.predicted, labels, l), label_column(of.spread, labels, l),
+                          label_column(of.measured, labels, l)};
+      };
+      const auto chosen = columns(*validation), here = columns(part);
+      evaluation.parts[p].labels[l].uncertainty =
+          judge_spread({chosen[0], chosen[1], chosen[2]}, {here[0], here[1], here[2]});
+    }
+  }
+}
+
+}  // namespace
 
 Evaluation evaluate(const EvaluationInput& input) {
   Evaluation evaluation = {input.split, input.checkpoint, input.bootstrap, {}, input.notes};
@@ -193,6 +301,7 @@ Evaluation evaluate(const EvaluationInput& input) {
                     other.part);
     evaluation.parts.push_back(evaluate_part(input, part));
   }
+  judge_spreads(input, evaluation);
   return evaluation;
 }
 

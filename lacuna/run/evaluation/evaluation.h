@@ -18,6 +18,11 @@
 #include <string_view>
 #include <vector>
 
+#include "lacuna/core/system/progress.h"
+#include "lacuna/graph/hetero_graph.h"
+#include "lacuna/run/evaluation/apart/coverage.h"
+#include "lacuna/run/evaluation/apart/groups.h"
+#include "lacuna/run/evaluation/apart/tails.h"
 #include "lacuna/run/evaluation/baselines.h"
 #include "lacuna/run/evaluation/bootstrap.h"
 #include "lacuna/run/evaluation/metrics.h"
@@ -29,7 +34,7 @@
 namespace lacuna {
 
 struct BaselinePredictions {
-  std::string name;                     // mean, gene, pair, ridge, ridge_pairs, mlp
+  std::string name;                     // mean, gene, pair, ridge, ridge_pairs, network, mlp
   std::vector<float> predicted;         // [S, L]
   std::vector<std::string> notes = {};  // [L] how it was fitted, or empty
   std::vector<bool> is_fitted = {};     // [L] false: left out of this label; empty: all true
@@ -48,6 +53,9 @@ struct PartPredictions {
   std::vector<BaselinePredictions> baselines = {};
   std::optional<HeldOutUnits> units = {};  // what the bootstrap resamples; none: samples
   std::vector<double> ceilings = {};  // [L] of Pearson, see noise_ceilings(); empty: none known
+  std::vector<SampleGrouping> groupings = {};  // scored on their own, too
+  // [S, L] of an ensemble: the standard deviation over its members; empty: no ensemble
+  std::vector<float> spread = {};
 
   uint64_t label_count() const { return samples.empty() ? 0 : predicted.size() / samples.size(); }
 };
@@ -76,12 +84,15 @@ struct FittingSamples {
   std::span<const uint64_t> labels;  // by index, as many as input.labels
   const Column* weights = nullptr;   // of the samples, or none
   std::string fitted_on = {};        // as in BaselinePredictions
+  // Where it has gene networks, `network` (network/network_baseline.h) is fitted, too; null: not.
+  const HeteroGraph* graph = nullptr;
 };
-// Fits the baselines of baselines.h for each label and appends their predictions for the parts'
-// samples (of `samples`, which may be another screen's with the same genes) to all parts, and to
-// input.notes what was left out. Other predictors (the MLP) are appended by whoever made them.
+// Fits the baselines of baselines.h, and `network`, for each label and appends their predictions
+// for the parts' samples (of `samples`, which may be another screen's with the same genes) to all
+// parts, and to input.notes what was left out. Other predictors (the MLP) are appended by whoever
+// made them.
 void add_baselines(EvaluationInput& input, const FittingSamples& fitting, const Samples& samples,
-                   const BaselineLimits& limits = {});
+                   const BaselineLimits& limits = {}, Progress& progress = Progress::none());
 
 struct Scores {
   std::string predictor;  // "model", or a baseline's name
@@ -95,17 +106,37 @@ struct Scores {
   Estimate estimate(const MetricField& field) const;
 };
 
+// The one with the highest Pearson correlation, or null where none has one.
+const Scores* best_of(std::span<const Scores> scores);
+
+// Some of a part's samples, scored on their own.
+struct GroupScores {
+  std::string by, name;             // "unseen genes", "one" (apart/groups.h)
+  std::vector<Scores> scores = {};  // the model first, then the baselines
+  uint64_t units = 0;               // of the part's units, those that have a measured sample here
+
+  const Scores& model() const { return scores.at(0); }
+  std::span<const Scores> baselines() const { return std::span(scores).subspan(1); }
+  std::string words() const;  // "one gene unseen", "degree 10 to 29"
+};
+
 struct LabelEvaluation {
   std::string label;
   std::vector<Scores> scores = {};  // the model first, then the baselines
   uint64_t units = 0;               // of the part's units, those in which it was measured
   // The Pearson correlation that noise leaves to any model (screen/noise.h); NaN: not known.
   double ceiling = kNotDefined;
+  // Groups without a measured sample are left out. Both are empty in an evaluation of an older
+  // version.
+  std::vector<GroupScores> groups = {};
+  std::vector<TailScores> tails = {};
+  // Of an ensemble, on parts other than validation, where that is there to choose by.
+  std::optional<Uncertainty> uncertainty = {};
 
   const Scores& model() const { return scores.at(0); }
   std::span<const Scores> baselines() const { return std::span(scores).subspan(1); }
   // The baseline with the highest Pearson correlation, or null where none has one.
-  const Scores* best_baseline() const;
+  const Scores* best_baseline() const { return best_of(baselines()); }
 };
 
 // The metrics in every draw, so that evaluations can be compared draw by draw.

@@ -46,13 +46,63 @@ Json to_json(const Scores& scores) {
   return json;
 }
 
+Json tail_estimate(const Estimate& estimate) {
+  return {{"value", estimate.value}, {"interval", {estimate.low, estimate.high}}};
+}
+
+Json to_json(const TailScore& score) {
+  Json json = {{"average_precision", tail_estimate(score.average_precision)},
+               {"precision_at_k", tail_estimate(score.precision_at_k)}};
+  if (score.predictor == "model") return json;
+  json["lead"] = tail_estimate(score.lead);
+  json["model_is"] = name(score.standing());
+  return json;
+}
+
+// {"model": {...}, "baselines": {name: {...}}}
+template <class Score>
+Json predictors_to_json(const std::vector<Score>& scores) {
+  Json baselines = Json::object();
+  for (size_t i = 1; i < scores.size(); ++i) baselines[scores[i].predictor] = to_json(scores[i]);
+  return {{"model", to_json(scores.at(0))}, {"baselines", baselines}};
+}
+
+Json to_json(const TailScores& tail) {
+  Json json = {{"tail", tail.tail},
+               {"threshold", tail.threshold},
+               {"count", tail.count},
+               {"samples", tail.samples}};
+  json.update(predictors_to_json(tail.scores));
+  return json;
+}
+
+Json to_json(const GroupScores& group) {
+  Json json = {{"by", group.by}, {"name", group.name}, {"units", group.units}};
+  json.update(predictors_to_json(group.scores));
+  return json;
+}
+
+Json to_json(const Uncertainty& uncertainty) {
+  Json coverages = Json::array();
+  for (const Coverage& of : uncertainty.coverages)
+    coverages.push_back({{"level", of.level}, {"covered", of.covered}, {"width", of.width}});
+  return {{"calibrated_on", "validation"},
+          {"rank_correlation", uncertainty.rank_correlation},
+          {"coverage", coverages}};
+}
+
+Json to_json(const LabelEvaluation& label) {
+  Json json = predictors_to_json(label.scores);
+  for (const GroupScores& group : label.groups) json["groups"].push_back(to_json(group));
+  for (const TailScores& tail : label.tails) json["tails"].push_back(to_json(tail));
+  if (label.uncertainty) json["uncertainty"] = to_json(*label.uncertainty);
+  return json;
+}
+
 Json to_json(const PartEvaluation& part) {
   Json labels = Json::object();
   for (const auto& label : part.labels) {
-    Json baselines = Json::object();
-    for (size_t i = 1; i < label.scores.size(); ++i)
-      baselines[label.scores[i].predictor] = to_json(label.scores[i]);
-    labels[label.label] = {{"model", to_json(label.scores[0])}, {"baselines", baselines}};
+    labels[label.label] = to_json(label);
     if (!part.unit.empty()) labels[label.label]["units"] = label.units;
     if (!std::isnan(label.ceiling)) labels[label.label]["noise_ceiling"] = label.ceiling;
   }
@@ -115,15 +165,73 @@ Scores scores_from(const std::string& predictor, const Json& json) {
   return scores;
 }
 
+std::vector<Scores> predictors_from(const Json& json) {
+  std::vector<Scores> scores = {scores_from("model", json.at("model"))};
+  const Json baselines = json.value("baselines", Json::object());
+  for (const auto& [baseline, metrics] : baselines.items())
+    scores.push_back(scores_from(baseline, metrics));
+  return scores;
+}
+
+Estimate tail_estimate_from(const Json& json) {
+  const Interval interval = interval_from(json.at("interval"));
+  return {number_from(json.at("value")), interval.low, interval.high};
+}
+
+TailScore tail_score_from(const std::string& predictor, const Json& json) {
+  TailScore score = {.predictor = predictor,
+                     .average_precision = tail_estimate_from(json.at("average_precision")),
+                     .precision_at_k = tail_estimate_from(json.at("precision_at_k"))};
+  if (json.contains("lead")) score.lead = tail_estimate_from(json.at("lead"));
+  return score;
+}
+
+TailScores tail_from(const Json& json) {
+  TailScores tail = {.tail = json.at("tail").get<std::string>(),
+                     .threshold = number_from(json.at("threshold")),
+                     .count = count_of(json, "count"),
+                     .samples = count_of(json, "samples"),
+                     .scores = {tail_score_from("model", json.at("model"))}};
+  const Json baselines = json.value("baselines", Json::object());
+  for (const auto& [baseline, score] : baselines.items())
+    tail.scores.push_back(tail_score_from(baseline, score));
+  return tail;
+}
+
+void take_units(std::vector<Scores>& scores, uint64_t units) {
+  for (Scores& one : scores)
+    if (one.difference && units > 0) one.difference->units = units;
+}
+
+GroupScores group_from(const Json& json) {
+  GroupScores group = {.by = json.at("by").get<std::string>(),
+                       .name = json.at("name").get<std::string>(),
+                       .scores = predictors_from(json),
+                       .units = count_of(json, "units")};
+  take_units(group.scores, group.units);
+  return group;
+}
+
+Uncertainty uncertainty_from(const Json& json) {
+  Uncertainty uncertainty = {.rank_correlation = number_from(json.at("rank_correlation"))};
+  for (const Json& of : json.at("coverage"))
+    uncertainty.coverages.push_back(
+        {number_from(of.at("level")), number_from(of.at("covered")), number_from(of.at("width"))});
+  return uncertainty;
+}
+
 PartEvaluation part_from(const std::string& name, const Json& json) {
   PartEvaluation part = {name, count_of(json, "samples"), {}};
   for (const auto& [label_name, label] : json.at("labels").items()) {
-    LabelEvaluation scores = {label_name, {scores_from("model", label.at("model"))}};
-    const Json baselines = label.value("baselines", Json::object());
-    for (const auto& [baseline, metrics] : baselines.items())
-      scores.scores.push_back(scores_from(baseline, metrics));
+    LabelEvaluation scores = {label_name, predictors_from(label)};
     scores.units = count_of(label, "units");
     scores.ceiling = number_of(label, "noise_ceiling");
+    for (const Json& group : label.value("groups", Json::array()))
+      scores.groups.push_back(group_from(group));
+    for (const Json& tail : label.value("tails", Json::array()))
+      scores.tails.push_back(tail_from(tail));
+    if (label.contains("uncertainty"))
+      scores.uncertainty = uncertainty_from(label.at("uncertainty"));
     part.labels.push_back(std::move(scores));
   }
   if (!json.contains("resampled")) return part;
@@ -133,9 +241,7 @@ PartEvaluation part_from(const std::string& name, const Json& json) {
   part.units = count_of(resampled, "count");
   part.units_hash = hash_from_hex(resampled.at("xxh3").get<std::string>());
   part.draws.predictors = json.at("predictors").get<std::vector<std::string>>();
-  for (LabelEvaluation& label : part.labels)
-    for (Scores& scores : label.scores)
-      if (scores.difference && label.units > 0) scores.difference->units = label.units;
+  for (LabelEvaluation& label : part.labels) take_units(label.scores, label.units);
   return part;
 }
 
@@ -180,6 +286,7 @@ void add_part(FileSetWriter& writer, const EvaluationInput& input, const PartPre
   writer.add(file("sample"), sample_numbers(part.samples));
   writer.add(file("predicted"), Array::from(part.predicted, shape));
   writer.add(file("measured"), Array::from(part.measured, shape));
+  if (!part.spread.empty()) writer.add(file("spread"), Array::from(part.spread, shape));
   for (const BaselinePredictions& baseline : part.baselines)
     writer.add(file("baseline." + baseline.name + (baseline.fitted_on.empty() ? "" : ".other")),
                Array::from(kept_predictions(baseline, labels), shape));
@@ -250,7 +357,7 @@ PartPredictions read_part(const fs::path& run, const FileSet& files, Part part) 
 bool is_ours(const std::string& file) {
   for (const Part part : {Part::train, Part::validation, Part::test, Part::unused}) {
     const std::string stem = std::string(name(part)) + ".";
-    for (const char* what : {"sample", "predicted", "measured", "draws"})
+    for (const char* what : {"sample", "predicted", "measured", "spread", "draws"})
       if (file == stem + what + ".npy") return true;
     if (file.starts_with(stem + "baseline.") && file.ends_with(".npy")) return true;
   }
@@ -290,6 +397,32 @@ std::vector<PartPredictions> read_predictions(const fs::path& run, const Evaluat
     if (is_there && evaluation.part(name(part))) all.push_back(read_part(run, files, part));
   }
   return all;
+}
+
+void read_baselines(const fs::path& run, const Evaluation& evaluation, PartPredictions& part) {
+  const PartEvaluation* evaluated = evaluation.part(name(part.part));
+  LACUNA_ASSERT(evaluated);
+  const size_t labels = evaluated->labels.size();
+  for (const std::string& predictor : evaluated->draws.predictors) {
+    const std::string file = prediction_file(name(part.part), ("baseline." + predictor).c_str());
+    if (!evaluation.files.listed(file)) continue;  // the model, or fitted on another screen
+    const Array array = read_npy(evaluation.files.find(file));
+    if (array.dtype() != DType::f32 || array.shape() != Shape{part.samples.size(), labels})
+      throw Error("{} does not belong to its evaluation.json; {}", (run / file).string(),
+                  again(run));
+    const auto values = array.as<float>();
+    BaselinePredictions baseline = {.name = predictor,
+                                    .predicted = {values.begin(), values.end()},
+                                    .notes = std::vector<std::string>(labels),
+                                    .is_fitted = std::vector<bool>(labels, false)};
+    for (size_t l = 0; l < labels; ++l)
+      for (const Scores& scores : evaluated->labels[l].scores)
+        if (scores.predictor == predictor) {
+          baseline.is_fitted[l] = true;
+          baseline.notes[l] = scores.note;
+        }
+    part.baselines.push_back(std::move(baseline));
+  }
 }
 
 PartDraws read_draws(const Evaluation& evaluation, const PartEvaluation& part) {

@@ -10,6 +10,7 @@
 //                                                 label
 //   predictions/<part>.baseline.<name>.other.npy  the same, fitted on the screen that --screen
 //                                                 names
+//   predictions/<part>.spread.npy         [S, L] f32: of an ensemble, the sd over its members
 //   predictions/<part>.draws.npy          [P, rounds, L, 3] f32: Pearson, Spearman and MSE of every
 //                                         predictor in every draw; not without a bootstrap
 //
@@ -32,6 +33,8 @@ Evaluation read_evaluation(const fs::path& run);
 // Of the parts of an evaluation that was read from `run`, without baselines and units: test first,
 // then validation, then others. Throws Error where a part's files do not belong together.
 std::vector<PartPredictions> read_predictions(const fs::path& run, const Evaluation& evaluation);
+// The baselines of such a part, without those fitted on another screen. Throws Error likewise.
+void read_baselines(const fs::path& run, const Evaluation& evaluation, PartPredictions& part);
 // Of a part of an evaluation that was read from `run`; empty where it has none.
 PartDraws read_draws(const Evaluation& evaluation, const PartEvaluation& part);
 

@@ -24,7 +24,13 @@ TEST(EvaluationFile, ComesBackFromItsRun) {
     Fixture f(seed);
     f.input.bootstrap = rounds;
     add_baselines(f.input, {f.samples, kGenes, f.split, kLabels}, f.samples);
+    std::vector<bool> is_seen(kGenes, true);
+    for (uint32_t gene = 0; gene < 20; ++gene) is_seen[gene] = false;
+    for (PartPredictions& part : f.input.parts)
+      part.groupings = group_samples(f.samples, small_graph(seed, kGenes), is_seen, part.samples);
     const Evaluation evaluation = evaluate(f.input);
+    EXPECT_EQ(evaluation.parts[1].labels[0].tails.size(), 2u);
+    EXPECT_GT(evaluation.parts[1].labels[0].groups.size(), 4u);
     write_evaluation(run.path(), f.input, evaluation);
     const Evaluation read = read_evaluation(run.path());
     expect_equal(read, evaluation);

@@ -79,6 +79,38 @@ inline void expect_equal(const Scores& a, const Scores& b) {
   expect_equal(a.intervals->mse, b.intervals->mse);
 }
 
+inline void expect_equal(const Estimate& a, const Estimate& b) {
+  expect_equal(a.value, b.value);
+  expect_equal(a.low, b.low);
+  expect_equal(a.high, b.high);
+}
+
+inline void expect_apart_equal(const LabelEvaluation& a, const LabelEvaluation& b) {
+  ASSERT_EQ(a.groups.size(), b.groups.size());
+  for (size_t g = 0; g < a.groups.size(); ++g) {
+    EXPECT_EQ(a.groups[g].words(), b.groups[g].words());
+    EXPECT_EQ(a.groups[g].units, b.groups[g].units);
+    ASSERT_EQ(a.groups[g].scores.size(), b.groups[g].scores.size());
+    for (size_t i = 0; i < a.groups[g].scores.size(); ++i)
+      expect_equal(a.groups[g].scores[i], b.groups[g].scores[i]);
+  }
+  ASSERT_EQ(a.tails.size(), b.tails.size());
+  for (size_t t = 0; t < a.tails.size(); ++t) {
+    EXPECT_EQ(a.tails[t].tail, b.tails[t].tail);
+    EXPECT_EQ(a.tails[t].count, b.tails[t].count);
+    EXPECT_EQ(a.tails[t].samples, b.tails[t].samples);
+    expect_equal(a.tails[t].threshold, b.tails[t].threshold);
+    ASSERT_EQ(a.tails[t].scores.size(), b.tails[t].scores.size());
+    for (size_t i = 0; i < a.tails[t].scores.size(); ++i) {
+      const TailScore &x = a.tails[t].scores[i], &y = b.tails[t].scores[i];
+      EXPECT_EQ(x.predictor, y.predictor);
+      expect_equal(x.average_precision, y.average_precision);
+      expect_equal(x.precision_at_k, y.precision_at_k);
+      expect_equal(x.lead, y.lead);
+    }
+  }
+}
+
 inline void expect_equal(const Evaluation& a, const Evaluation& b) {
   EXPECT_EQ(a.split, b.split);
   EXPECT_EQ(a.checkpoint, b.checkpoint);
@@ -98,6 +130,7 @@ inline void expect_equal(const Evaluation& a, const Evaluation& b) {
       EXPECT_EQ(x.label, y.label);
       ASSERT_EQ(x.scores.size(), y.scores.size());
       for (size_t i = 0; i < x.scores.size(); ++i) expect_equal(x.scores[i], y.scores[i]);
+      expect_apart_equal(x, y);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -63,6 +64,57 @@ std::vector<std::string> ceiling_lines(const Evaluation& evaluation) {
   return lines;
 }
 
+// "test: of 'fitness' 51% lie in the intervals of 50%, ...; Spearman of spread and error 0.31"
+std::string coverage_text(const PartEvaluation& part, const LabelEvaluation& label) {
+  std::vector<std::string> levels;
+  for (const Coverage& of : label.uncertainty->coverages)
+    levels.push_back(fmt::format(
+        "{} in those of {:.0f}%",
+        std::isnan(of.covered) ? "-" : fmt::format("{:.1f}%", 100 * of.covered), 100 * of.level));
+  return fmt::format(
+      "{}: intervals from the spread over members, calibrated on validation: of '{}' lie {}; "
+      "Spearman of spread and error {}",
+      part.part, label.label, fmt::join(levels, ", "),
+      metric_text(label.uncertainty->rank_correlation));
+}
+
+bool has_several_labels(const Evaluation& evaluation) {
+  bool several = false;
+  for (const auto& part : evaluation.parts) several = several || part.labels.size() > 1;
+  return several;
+}
+
+// Six cells: the score's name, the model's, the best baseline, its own, the difference, what the
+// model is.
+std::vector<std::string> group_cells(const GroupScores& group) {
+  std::vector<std::string> cells = {kPearson.title, metric_text(group.model().metrics.pearson)};
+  const Scores* best = best_of(group.baselines());
+  if (!best) return {cells[0], cells[1], "-", "-", "-", "-"};
+  cells.insert(cells.end(), {best->predictor, metric_text(best->metrics.pearson)});
+  if (best->difference)
+    add_difference(*best, cells);
+  else
+    cells.insert(cells.end(), {"-", "-"});
+  return cells;
+}
+
+std::vector<std::string> tail_cells(const TailScores& tail) {
+  const auto better = [](const TailScore& a, const TailScore& b) {
+    return std::isnan(a.average_precision.value) ||
+           a.average_precision.value < b.average_precision.value;
+  };
+  std::vector<std::string> cells = {"average precision",
+                                    metric_text(tail.scores.at(0).average_precision.value)};
+  if (tail.scores.size() < 2) return {cells[0], cells[1], "-", "-", "-", "-"};
+  const TailScore& best = *std::max_element(tail.scores.begin() + 1, tail.scores.end(), better);
+  const std::string lead =
+      fmt::format("{:+.4g} ({})", best.lead.value, interval_text({best.lead.low, best.lead.high}));
+  cells.insert(cells.end(),
+               {best.predictor, metric_text(best.average_precision.value),
+                std::isnan(best.lead.value) ? "-" : lead, std::string(name(best.standing()))});
+  return cells;
+}
+
 }  // namespace
 
 std::string ceiling_text(const LabelEvaluation& label) {
@@ -70,6 +122,32 @@ std::string ceiling_text(const LabelEvaluation& label) {
       "noise ceiling of '{}': Pearson {:.3f}; measured repeats differ so much that no model can "
       "be expected above it",
       label.label, label.ceiling);
+}
+
+std::vector<std::vector<std::string>> apart_rows(const Evaluation& evaluation) {
+  const bool several_labels = has_several_labels(evaluation);
+  std::vector<std::vector<std::string>> rows = {{"part"}};
+  if (several_labels) rows[0].push_back("label");
+  rows[0].insert(rows[0].end(), {"samples", "measured", "score", "model", "best baseline", "its",
+                                 "model minus it", "model is"});
+  for (const auto& part : evaluation.parts)
+    for (const auto& label : part.labels) {
+      const auto add = [&](const std::string& which, uint64_t count,
+                           const std::vector<std::string>& cells) {
+        std::vector<std::string> row = {part.part};
+        if (several_labels) row.push_back(label.label);
+        row.insert(row.end(), {which, std::to_string(count)});
+        row.insert(row.end(), cells.begin(), cells.end());
+        rows.push_back(std::move(row));
+      };
+      for (const GroupScores& group : label.groups)
+        add(group.words(), group.model().metrics.count, group_cells(group));
+      for (const TailScores& tail : label.tails)
+        add(fmt::format("the {} {:.0f}%", tail.tail, 100 * kTailShare), tail.count,
+            tail_cells(tail));
+    }
+  if (rows.size() == 1) return {};
+  return rows;
 }
 
 std::string difference_text(const Difference& difference) {
@@ -82,9 +160,7 @@ std::string difference_text(const Difference& difference) {
 
 std::vector<std::vector<std::string>> evaluation_rows(const Evaluation& evaluation) {
   const bool has_intervals = evaluation.bootstrap > 0;
-  bool several_labels = false;
-  for (const auto& part : evaluation.parts)
-    several_labels = several_labels || part.labels.size() > 1;
+  const bool several_labels = has_several_labels(evaluation);
   std::vector<std::vector<std::string>> rows = {{"part"}};
   if (several_labels) rows[0].push_back("label");
   rows[0].insert(rows[0].end(), {"predictor", "measured"});
@@ -124,6 +200,9 @@ std::vector<std::string> evaluation_lines(const Evaluation& evaluation) {
     for (const auto& label : part.labels)
       if (const std::string words = standing_text(label); !words.empty())
         lines.push_back(fmt::format("{}: on '{}' the model is {}", part.part, label.label, words));
+  for (const auto& part : evaluation.parts)
+    for (const auto& label : part.labels)
+      if (label.uncertainty) lines.push_back(coverage_text(part, label));
   return lines;
 }
 

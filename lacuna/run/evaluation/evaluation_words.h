@@ -22,6 +22,12 @@ std::vector<std::string> evaluation_lines(const Evaluation& evaluation);
 // "noise ceiling of 'fitness': Pearson 0.912; ..."; only where it is known.
 std::string ceiling_text(const LabelEvaluation& label);
 
+// The same told apart: a head, then a row a group of samples (apart/groups.h) and a tail
+// (apart/tails.h). Columns: part, label (where there are several), which samples, how many, the
+// score (Pearson, or average precision), the model's, the best baseline and its own, the model
+// minus it, what the model is. Empty where there are none.
+std::vector<std::vector<std::string>> apart_rows(const Evaluation& evaluation);
+
 // "Pearson +0.12 (0.08 to 0.15)"
 std::string difference_text(const Difference& difference);
 

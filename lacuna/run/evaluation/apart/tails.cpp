@@ -1,0 +1,145 @@
+#include "lacuna/run/evaluation/apart/tails.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "lacuna/core/error.h"
+#include "lacuna/core/system/threads.h"
+
+namespace lacuna {
+namespace {
+
+constexpr uint64_t kFewestSamples = 20;  // of which 5% is one
+
+struct Precisions {
+  double average = kNotDefined, at_k = kNotDefined;
+};
+
+// Samples by how strongly they are predicted, the strongest first; equals in one group.
+class Ranking {
+ public:
+  explicit Ranking(const std::vector<double>& strength) : order_(strength.size()) {
+    has_nan_ =
+        std::any_of(strength.begin(), strength.end(), [](double v) { return std::isnan(v); });
+    if (has_nan_) return;
+    std::iota(order_.begin(), order_.end(), 0u);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](uint32_t a, uint32_t b) { return strength[a] > strength[b]; });
+    for (uint32_t i = 0; i < order_.size(); ++i)
+      if (i == 0 || strength[order_[i]] != strength[order_[i - 1]]) ptr_.push_back(i);
+    ptr_.push_back(uint32_t(order_.size()));
+  }
+
+  Precisions precisions(const std::vector<bool>& is_tail, std::span<const double> weights) const {
+    if (has_nan_) return {};
+    double tail = 0;
+    for (size_t i = 0; i < weights.size(); ++i) tail += is_tail[i] ? weights[i] : 0;
+    if (!(tail > 0)) return {};
+    double seen = 0, found = 0, average = 0, at_k = kNotDefined;
+    for (size_t g = 0; g + 1 < ptr_.size(); ++g) {
+      double more = 0, hits = 0;
+      for (uint32_t i = ptr_[g]; i < ptr_[g + 1]; ++i) {
+        more += weights[order_[i]];
+        hits += is_tail[order_[i]] ? weights[order_[i]] : 0;
+      }
+      if (more == 0) continue;
+      if (std::isnan(at_k) && seen + more >= tail)  // of equals, each as likely among the first k
+        at_k = (found + hits * (tail - seen) / more) / tail;
+      seen += more;
+      found += hits;
+      average += hits * found / seen;
+    }
+    return {average / tail, at_k};
+  }
+
+ private:
+  std::vector<uint32_t> order_, ptr_;
+  bool has_nan_ = false;
+};
+
+Estimate estimate_of(double value, const std::vector<double>& draws) {
+  const Interval interval = middle(draws);
+  return {value, interval.low, interval.high};
+}
+
+// sign: -1 for the lowest values
+TailScores score_tail(const std::vector<std::string>& names,
+                      const std::vector<std::vector<float>>& predictors,
+                      std::span<const float> measured, const DrawnWeights& drawn, int rounds,
+                      double sign) {
+  const auto& rows = drawn.rows();
+  const auto strengths = [&](std::span<const float> values) {
+    std::vector<double> strengths;
+    for (const uint64_t row : rows) strengths.push_back(sign * double(values[row]));
+    return strengths;
+  };
+  const std::vector<double> truth = strengths(measured);
+  std::vector<double> sorted = truth;
+  const auto k = std::max<size_t>(1, size_t(std::llround(kTailShare * double(rows.size()))));
+  std::nth_element(sorted.begin(), sorted.begin() + int64_t(k - 1), sorted.end(), std::greater<>());
+  const double threshold = sorted[k - 1];
+  std::vector<bool> is_tail;
+  for (const double value : truth) is_tail.push_back(value >= threshold);
+  TailScores tail = {.tail = sign < 0 ? "lowest" : "highest", .threshold = sign * threshold};
+  tail.count = uint64_t(std::count(is_tail.begin(), is_tail.end(), true));
+  tail.samples = rows.size();
+
+  std::vector<Ranking> rankings;
+  for (const auto& predicted : predictors) rankings.emplace_back(strengths(predicted));
+  const bool has_draws = rounds > 0 && drawn.units() >= 2;
+  std::vector<std::vector<Precisions>> draws(
+      predictors.size(), std::vector<Precisions>(has_draws ? size_t(rounds) : 0));
+  if (has_draws)
+    parallel_for(uint64_t(rounds), 0, [&](uint64_t round) {
+      const std::vector<double> weights = drawn.draw(round);
+      for (size_t p = 0; p < rankings.size(); ++p)
+        draws[p][round] = rankings[p].precisions(is_tail, weights);
+    });
+  const std::vector<double> once(rows.size(), 1.0);
+  std::vector<Precisions> whole;
+  for (size_t p = 0; p < rankings.size(); ++p) {
+    whole.push_back(rankings[p].precisions(is_tail, once));
+    std::vector<double> average, at_k, lead;
+    for (size_t r = 0; r < draws[p].size(); ++r) {
+      average.push_back(draws[p][r].average);
+      at_k.push_back(draws[p][r].at_k);
+      lead.push_back(draws[0][r].average - draws[p][r].average);
+    }
+    TailScore score = {.predictor = names[p],
+                       .average_precision = estimate_of(whole[p].average, average),
+                       .precision_at_k = estimate_of(whole[p].at_k, at_k)};
+    if (p > 0) score.lead.value = whole[0].average - whole[p].average;
+    if (p > 0 && drawn.units() >= kFewestUnits) score.lead = estimate_of(score.lead.value, lead);
+    tail.scores.push_back(std::move(score));
+  }
+  return tail;
+}
+
+}  // namespace
+
+Standing TailScore::standing() const {
+  if (std::isnan(lead.value)) return Standing::not_defined;
+  if (lead.low > 0) return Standing::ahead;
+  return lead.high < 0 ? Standing::behind : Standing::not_told_apart;
+}
+
+std::vector<TailScores> tail_scores(const std::vector<std::string>& names,
+                                    const std::vector<std::vector<float>>& predictors,
+                                    std::span<const float> measured, const HeldOutUnits& units,
+                                    uint64_t seed, int rounds) {
+  LACUNA_ASSERT(names.size() == predictors.size() && rounds >= 0);
+  const DrawnWeights drawn(measured, units, seed);
+  const auto& rows = drawn.rows();
+  const bool has_spread = std::any_of(
+      rows.begin(), rows.end(), [&](uint64_t row) { return measured[row] != measured[rows[0]]; });
+  if (rows.size() < kFewestSamples || !has_spread) return {};
+  std::vector<TailScores> tails;
+  for (const double sign : {-1.0, 1.0})
+    tails.push_back(score_tail(names, predictors, measured, drawn, rounds, sign));
+  return tails;
+}
+
+}  // namespace lacuna

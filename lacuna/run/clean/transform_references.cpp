@@ -3,7 +3,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/recording/transforms/statistic_memory.h"
 #include "lacuna/run/prepared_recording.h"
-#include "lacuna/run/session_start.h"
+#include "lacuna/run/recording/session_start.h"
 
 namespace lacuna {
 namespace {

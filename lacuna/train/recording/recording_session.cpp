@@ -13,7 +13,7 @@
 #include "lacuna/ladder/window_memory.h"
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/run/prepared_recording.h"
-#include "lacuna/run/session_start.h"
+#include "lacuna/run/recording/session_start.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/recording/recording_order.h"
 #include "lacuna/train/recording/unit_places.h"

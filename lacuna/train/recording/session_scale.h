@@ -7,7 +7,7 @@
 
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/recording/windows.h"
-#include "lacuna/run/session_start.h"
+#include "lacuna/run/recording/session_start.h"
 
 namespace lacuna {
 

@@ -96,8 +96,8 @@ class BinReader {
       first.push_back(first.back() + averages_.bins(stretch.count));
     Bins bins = {at::empty({int64_t(first.back()), int64_t(averages_.small())}, at::kFloat),
                  at::zeros({int64_t(first.back()), int64_t(mean_.size())}, at::kFloat)};
-    float *const frames = bins.frames.mutable_data_ptr<float>(),
-                 *const counts = bins.counts.mutable_data_ptr<float>();
+    float* const frames = bins.frames.mutable_data_ptr<float>();
+    float* const counts = bins.counts.mutable_data_ptr<float>();
     parallel_for(stretches.size(), 0, [&](uint64_t i) {
       read_frames(stretches[i], frames + first[i] * averages_.small());
       read_counts(stretches[i], counts + first[i] * mean_.size());
@@ -143,8 +143,7 @@ class BinReader {
 at::Tensor energy_of(const Bins& bins, const Averages& averages) {
   const int64_t all = bins.frames.size(0), units = bins.counts.size(1);
   const auto height = int64_t(averages.small_height()), width = int64_t(averages.small_width());
-  const auto kernel =
-      at::tensor({0, -1, 0, -1, 4, -1, 0, -1, 0}, at::kFloat).view({1, 1, 3, 3});
+  const auto kernel = at::tensor({0, -1, 0, -1, 4, -1, 0, -1, 0}, at::kFloat).view({1, 1, 3, 3});
   const bool is_small = height < 3 || width < 3;
   at::Tensor energy = at::zeros({units, 1, height, width}, at::kFloat);
   for (int64_t lag = 0; lag < int64_t(averages.bin_lags()); ++lag) {
@@ -169,7 +168,7 @@ float middle_of(int64_t i, uint64_t block, uint64_t size) {
 }  // namespace
 
 std::vector<WindowStretch> spread_stretches(const Windows& windows, uint32_t session, uint64_t most,
-                                      uint64_t length) {
+                                            uint64_t length) {
   const auto [first, last] = windows.of_session(session);
   const bool takes_all = last - first <= most * length;
   std::vector<WindowStretch> stretches;

@@ -26,7 +26,7 @@ struct WindowStretch {
 // Up to `most` stretches of up to `length` windows of a session, evenly spread, in order; none
 // overlap. All of its windows where there are no more than that.
 std::vector<WindowStretch> spread_stretches(const Windows& windows, uint32_t session, uint64_t most,
-                                      uint64_t length);
+                                            uint64_t length);
 
 // [units, 2], y and x from -1 to 1. training: windows of one target row, with `fields` of them.
 // mean_counts: [units] of the session. On the CPU, whatever the model computes on: the same

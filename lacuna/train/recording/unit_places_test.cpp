@@ -82,8 +82,7 @@ class UnitPlaces : public ::testing::Test {
   }
   std::vector<float> find(const std::string& rung, uint64_t lags, uint64_t step = 1) const {
     const Recording recording = Recording::open(folder_ / "rec");
-    const Windows windows(recording,
-                          {.stimulus = {.field = "stim", .lags = lags}, .step = step});
+    const Windows windows(recording, {.stimulus = {.field = "stim", .lags = lags}, .step = step});
     const Windows training = windows.of_part(recording.split("trials"), "train");
     const WindowFields fields(training);
     const Frames frames(recording, {.rung = recording_rung_from_name(rung)});

@@ -1,4 +1,4 @@
-#include "lacuna/run/session_start.h"
+#include "lacuna/run/recording/session_start.h"
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
@@ -13,9 +13,9 @@ constexpr const char* kFormat = "lacuna.session-start";
 void add_split(const RecordingSplit& split, const std::string& session, Hasher& hasher) {
   for (const RecordingSplit::Covered& covered : split.segments)
     if (session.empty() || covered.session == session)
-      hasher.add(fmt::format(
-          "{}/{} {}\n", covered.session, covered.segment,
-          hex(hash64(std::as_bytes(split.of(covered.session, covered.segment))))));
+      hasher.add(
+          fmt::format("{}/{} {}\n", covered.session, covered.segment,
+                      hex(hash64(std::as_bytes(split.of(covered.session, covered.segment))))));
 }
 
 }  // namespace
@@ -39,7 +39,8 @@ uint64_t session_start_key(const PreparedRecording& prepared, const Config& conf
   if (prepared.windows.transforms.empty()) return hasher.value();
   // Statistics of inputs may be those of all sessions, and of any of the splits.
   hasher.add(fmt::format("recording {}\n", hex(recording.fingerprint().value())));
-  for (const RecordingSplit& one : recording.splits()) add_split(recording.split(one.name), {}, hasher);
+  for (const RecordingSplit& one : recording.splits())
+    add_split(recording.split(one.name), {}, hasher);
   return hasher.value();
 }
 

@@ -1,4 +1,4 @@
-#include "lacuna/run/session_start.h"
+#include "lacuna/run/recording/session_start.h"
 
 #include <gtest/gtest.h>
 
@@ -75,7 +75,8 @@ TEST_F(SessionStartTest, TheKeyIsOfTheSessionsOwnBytes) {
 }
 
 TEST_F(SessionStartTest, WhatIsRememberedComesBackToTheBit) {
-  const SessionStart start = {{{0.1, 1.0 / 3}, {1e-300, -2.0 / 7}, {1, 5}}, {0.1f, -1.0f / 3, 1, 0}};
+  const SessionStart start = {{{0.1, 1.0 / 3}, {1e-300, -2.0 / 7}, {1, 5}},
+                              {0.1f, -1.0f / 3, 1, 0}};
   EXPECT_FALSE(recall_session_start(path(), 7));
   remember_session_start(path(), 7, start);
   const auto found = recall_session_start(path(), 7);

@@ -70,7 +70,12 @@ void verify_recording(const Options& options) {
              recording.sessions().size(), format_bytes(recording.bytes()));
   if (!is_derived(recording)) return;
   const VerifiedSources sources = verify_sources(recording, options.verify.all, progress);
-  if (sources.is_there)
+  if (sources.is_there && sources.rows == 0)
+    fmt::print(
+        "{} has not changed since; no rows were made again: of a lower rate (--step) and of "
+        "what Python functions gave they are not\n",
+        sources.source.string());
+  else if (sources.is_there)
     fmt::print("{} has not changed since, and {} rows made again are the same\n",
                sources.source.string(), with_commas(sources.rows));
   else

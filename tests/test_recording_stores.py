@@ -238,10 +238,12 @@ def test_a_store_in_use_is_left_alone(split_movies, tmp_path):
 
 def test_a_budget_for_no_session_is_said(split_movies, tmp_path):
     smallest = min(sum(file.stat().st_size // 289 * 289 for file in session.glob("*/stim.npy"))
-                   for session in split_movies.glob("m*"))
+                   for session in split_movies.glob("m[12]_*"))
     said = lacuna(*train_words(split_movies, tmp_path / "a", TINY, rung="tiered", tiered__hot=10_000)).stderr
     assert "tiered.hot is 10.0 kB, and the smallest session takes" in said and f"{smallest / 1e3:.0f} kB" in said, said
-    assert "tiered.hot" not in lacuna(*train_words(split_movies, tmp_path / "b", TINY, rung="tiered", tiered__hot=smallest)).stderr
+    fits = lacuna(*train_words(split_movies, tmp_path / "b", TINY, rung="tiered", tiered__hot=smallest))
+    assert fits.returncode == 0 and "tiered.hot" not in fits.stderr, fits.stderr
+    assert "tiered.hot" in fail(*train_words(split_movies, tmp_path / "c", TINY, rung="tiered"))
 
 
 def test_rounding_is_said_at_the_start(split_movies, tmp_path):

@@ -161,6 +161,29 @@ def test_a_run_of_rows_trains_resumes_and_predicts_each_row_once(recording):
         assert np.array_equal(np.isfinite(found).all(1), has) and np.isnan(found[~has]).all()
 
 
+def test_what_a_training_starts_from_is_remembered(recording, tmp_path):
+    """The second start reads it, a damaged file is not believed, and clean lists it when no config needs it any more."""
+    copy = tmp_path / "rec"
+    shutil.copytree(recording, copy, ignore=shutil.ignore_patterns("statistics"))
+    first = weights(train(copy, tmp_path / "first", train__epochs=1))
+    files = sorted((copy / "statistics").iterdir())
+    assert len(files) == 2  # a session each
+    written = [file.read_bytes() for file in files]
+    second = weights(train(copy, tmp_path / "second", train__epochs=1, rung="disk:u8@device"))
+    assert [file.read_bytes() for file in sorted((copy / "statistics").iterdir())] == written
+    files[0].write_bytes(written[0].replace(b'"mean_counts": [', b'"mean_counts":  ['))
+    third = weights(train(copy, tmp_path / "third", train__epochs=1))
+    assert files[0].read_bytes() == written[0]  # found and written again
+    for other in (second, third):
+        assert all(np.array_equal(first[name], other[name]) for name in first)
+    assert "statistics" not in succeed("clean", tmp_path)
+    for run in ("first", "second", "third"):
+        shutil.rmtree(tmp_path / run)
+    assert "statistics" in succeed("clean", tmp_path)
+    succeed("clean", tmp_path, "--remove", copy / "statistics")
+    assert not (copy / "statistics").exists()
+
+
 def test_another_order_is_refused(recording, reference):
     message = fail(*words(recording, reference, train__epochs=6, order__by="proportional"), "--resume")
     assert "order.by is 'balanced', here 'proportional'" in message

@@ -216,7 +216,9 @@ class FramesOpener {
 
   void choose_places(std::vector<PlannedSession>& planned) {
     if (options_.hot_bytes == 0)
-      throw Error("rung tiered needs the number of bytes that it may hold in memory (hot_bytes)");
+      throw Error(
+          "rung tiered needs to know how many bytes it may hold in memory: `tiered.hot` of a "
+          "config, `hot` of lacuna.Loader");
     std::vector<uint64_t> bytes;
     std::vector<double> shares;
     std::vector<bool> hot(planned.size());

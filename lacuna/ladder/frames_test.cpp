@@ -126,7 +126,7 @@ TEST(Frames, TieredHoldsWhatIsDrawnMostAByteWithinItsBudget) {
   EXPECT_ERROR(Frames(toy.recording, options), "named for ram:u8");
   options.rungs = {{"s0", Rung::disk_u8}, {"s1", Rung::disk_u8}, {"s2", Rung::disk_u8}};
   EXPECT_EQ(Frames(toy.recording, options).note(), "");  // as it was told to
-  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::tiered}}), "hot_bytes");
+  EXPECT_ERROR(Frames(toy.recording, {.rung = {Place::tiered}}), "`tiered.hot`");
   EXPECT_ERROR(Frames(toy.recording, {.rung = Rung::disk_u8, .store = "store"}), "key `store` out");
 }
 

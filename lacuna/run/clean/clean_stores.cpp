@@ -135,15 +135,13 @@ class StoreFinder {
     } catch (const Error&) {
       return;  // not YAML: not a config
     }
-    const bool has_transforms = std::ranges::any_of(
-        settings, [](const auto& one) { return one.first.starts_with("transforms."); });
     // Relative names are those of the folder a command was called in: the config's, or ours.
     for (const fs::path& from : {fs::absolute(config).parent_path(), fs::current_path()})
       for (const auto& [key, value] : settings) {
         if (value.empty()) continue;
         if (key == "store" || key.ends_with(".store") || key == "recording" || key == "derived")
           refer(from / value, config);
-        if (key != "recording" || !has_transforms) continue;
+        if (key != "recording") continue;
         for (const fs::path& read :
              transform_references(config, fs::weakly_canonical(from / value)))
           if (read.parent_path().filename() == "statistics")

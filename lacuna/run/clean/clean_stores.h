@@ -4,7 +4,7 @@
 //   frames of a recording     key `store` that leads there
 //   a recording derived from  by one with a key `recording` or `derived` that leads there, or whose
 //   another by transforms     transforms it was written for; by a recording with fields in it
-//   RECORDING/statistics      by one whose transforms need them; taken file by file
+//   RECORDING/statistics      by one whose transforms or trainings need them; taken file by file
 //
 // What lies outside the folders is not known, which is why nothing is removed that was not named.
 #pragma once

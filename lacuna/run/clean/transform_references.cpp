@@ -3,6 +3,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/recording/transforms/statistic_memory.h"
 #include "lacuna/run/prepared_recording.h"
+#include "lacuna/run/recording/session_start.h"
 
 namespace lacuna {
 namespace {
@@ -16,10 +17,20 @@ void add_all_in(const fs::path& folder, std::set<fs::path>& out) {
   for (const auto& entry : fs::directory_iterator(folder, ignored)) out.insert(entry.path());
 }
 
-// Of fields that are made late from a derived recording, which may be out of date.
-void add_late_statistics(const fs::path& derived, const Json& late, std::set<fs::path>& out) {
+// What trainings of this config remember of the sessions that they start from.
+void add_session_starts(const Config& config, std::set<fs::path>& out) {
+  const PreparedRecording prepared = open_prepared(config);
+  const Recording& recording = prepared.recording;
+  for (const Session& session : recording.sessions())
+    out.insert(statistic_file(recording.path(), session_start_key(prepared, config, session)));
+}
+
+// Of a derived recording, which may be out of date.
+void add_derived_statistics(const Config& config, const fs::path& derived, const Json& late,
+                            std::set<fs::path>& out) {
   try {
     add_statistics(Recording::open(derived), late, out);
+    add_session_starts(config, out);
   } catch (const Error&) {
     add_all_in(derived / "statistics", out);
   }
@@ -36,12 +47,13 @@ std::set<fs::path> transform_references(const fs::path& config, const fs::path& 
     const TransformStages stages = stages_of(source, given.recording).fields;
     if (stages.once.empty()) {
       add_statistics(source, stages.late, read);
+      add_session_starts(given, read);
       return read;
     }
     const fs::path derived = fs::absolute(derived_place(given.recording, stages.once));
     read.insert(derived);
     add_statistics(source, stages.once, read);
-    if (fs::exists(derived / kManifest)) add_late_statistics(derived, stages.late, read);
+    if (fs::exists(derived / kManifest)) add_derived_statistics(given, derived, stages.late, read);
   } catch (const Error&) {
     add_all_in(recording.string() + ".derived", read);
     add_all_in(recording / "statistics", read);

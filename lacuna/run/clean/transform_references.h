@@ -1,6 +1,7 @@
 // What a training's config reads of what transforms have left on disk: the recording that was
-// derived for it (prepared_recording.h) and the statistics that are remembered beside a recording
-// (recording/transforms/statistic_memory.h). For clean_stores.h.
+// derived for it (prepared_recording.h) and what is remembered beside a recording: statistics of
+// transforms (recording/transforms/statistic_memory.h), and what new trainings start from
+// (session_start.h). For clean_stores.h.
 #pragma once
 
 #include <set>

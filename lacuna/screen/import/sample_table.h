@@ -46,8 +46,8 @@ uint64_t import_samples(const SampleTableOptions& options, const Names& genes,
                         ImportContext& context, SampleRows& rows);
 
 // The same for a matrix (sample_matrix.cpp). Its cells are numbered like rows, line by line; an
-// empty one is no sample. Where the matrix is symmetric (each pair is there twice, with the same value
-// every time) the second of each pair is left out: it is no second measurement.
+// empty one is no sample. Where the matrix is symmetric (each pair is there twice, with the same
+// value every time) the second of each pair is left out: it is no second measurement.
 uint64_t import_matrix(const SampleTableOptions& options, const Names& genes, uint64_t first_row,
                        ImportContext& context, SampleRows& rows);
 

@@ -13,8 +13,10 @@
 #include "lacuna/ladder/window_memory.h"
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/run/prepared_recording.h"
+#include "lacuna/run/recording/session_start.h"
 #include "lacuna/train/checkpoint.h"
 #include "lacuna/train/recording/recording_order.h"
+#include "lacuna/train/recording/unit_places.h"
 #include "lacuna/train/recording/window_feed.h"
 #include "lacuna/train/session.h"
 
@@ -251,6 +253,51 @@ void take_weights(RecordingSession& session, const Note& note) {
                    fresh.empty() ? "none" : fmt::format("{}", fmt::join(fresh, ", "))));
 }
 
+// What new readouts start from, [S]: remembered, or found and remembered.
+std::vector<SessionStart> find_starts(const RecordingSession& session,
+                                      const PreparedRecording& prepared,
+                                      const WindowFields& fields) {
+  const fs::path& path = session.recording.path();
+  const Windows& training = session.part(Part::train);
+  std::vector<SessionStart> starts(session.sessions.size());
+  std::vector<uint64_t> keys;
+  std::vector<size_t> unknown;
+  for (size_t s = 0; s < starts.size(); ++s) {
+    const Session& in = session.recording.sessions()[session.sessions[s]];
+    keys.push_back(session_start_key(prepared, session.config, in));
+    if (auto known = recall_session_start(path, keys[s]))
+      starts[s] = std::move(*known);
+    else
+      unknown.push_back(s);
+  }
+  std::vector<uint32_t> numbers;
+  for (const size_t s : unknown) numbers.push_back(session.sessions[s]);
+  const std::vector<SessionScale> scales = find_scales(fields, training, numbers);
+  for (size_t i = 0; i < unknown.size(); ++i) {
+    SessionStart& start = starts[unknown[i]];
+    start = {scales[i],
+             find_places(session.frames, fields, training, numbers[i], scales[i].mean_counts)};
+    remember_session_start(path, keys[unknown[i]], start);
+  }
+  return starts;
+}
+
+// Nothing is learned of a unit that has no valid spike: nobody should find out at the end.
+void note_silent_units(const RecordingSession& session, const Note& note) {
+  for (int64_t s = 0; s < int64_t(session.sessions.size()); ++s) {
+    const std::vector<std::string> units = session.unit_names(s);
+    std::vector<std::string> silent;
+    for (size_t u = 0; u < units.size(); ++u)
+      if (session.scales[size_t(s)].mean_counts[u] == 0) silent.push_back(units[u]);
+    if (silent.empty()) continue;
+    const size_t all = silent.size();
+    if (all > 5) silent.resize(5);
+    note(fmt::format("session '{}': {} of {} units have no valid spike in training ({}{})",
+                     session.model->shape().sessions[size_t(s)].session, all, units.size(),
+                     fmt::join(silent, ", "), all > 5 ? ", .." : ""));
+  }
+}
+
 RecordingSession assemble(const Config& config, bool is_new, const Note& note, Progress& progress,
                           Group& group) {
   const RecordingOptions& options = config.recording;
@@ -306,11 +353,13 @@ RecordingSession assemble(const Config& config, bool is_new, const Note& note, P
   if (config.train.precision == "bf16") session.model->compute_in(at::kBFloat16);
   if (is_resident(session.frames.rung())) session.movie = load_movie(session, progress);
   if (!is_new) return session;
-  session.scales = find_scales(fields, session.part(Part::train), sessions);
-  for (size_t s = 0; s < sessions.size(); ++s) {
-    session.model->start_at(int64_t(s), at::tensor(session.scales[s].mean_counts, at::kDouble));
-    session.model->place_at(int64_t(s), find_places(session, int64_t(s)));
+  const auto starts = find_starts(session, prepared, fields);
+  for (size_t s = 0; s < starts.size(); ++s) {
+    session.scales.push_back(starts[s].scale);
+    session.model->start_at(int64_t(s), at::tensor(starts[s].scale.mean_counts, at::kDouble));
+    session.model->place_at(int64_t(s), at::tensor(starts[s].places, at::kFloat).view({-1, 2}));
   }
+  note_silent_units(session, note);
   return session;
 }
 

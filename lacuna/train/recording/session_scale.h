@@ -7,13 +7,9 @@
 
 #include "lacuna/recording/window_fields.h"
 #include "lacuna/recording/windows.h"
+#include "lacuna/run/recording/session_start.h"
 
 namespace lacuna {
-
-struct SessionScale {
-  std::vector<double> mean_counts;  // [units] a row: the rate that models are compared with
-  std::vector<double> input_mean, input_sd;  // [inputs] behaviour is standardised by them
-};
 
 // Of each of these sessions, numbers in the recording. Long ones are sampled: see the source.
 // fields: of `training`, windows of one target row.

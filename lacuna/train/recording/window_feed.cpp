@@ -266,38 +266,6 @@ void predict_windows(const RecordingSession& session, const Windows& windows,
       progress);
 }
 
-at::Tensor find_places(const RecordingSession& session, int64_t s, uint64_t most) {
-  const RecordingShape& shape = session.model->shape();
-  const Windows& training = session.part(Part::train);
-  const auto floats = at::TensorOptions(session.device).dtype(at::kFloat);
-  const int64_t units = shape.sessions.at(size_t(s)).units;
-  const at::Tensor mean = at::tensor(session.scales.at(size_t(s)).mean_counts, floats);
-  at::Tensor covariance = at::zeros({units, shape.lags * shape.height * shape.width}, floats);
-  visit_windows(session, training, spread_windows(training, session.sessions[size_t(s)], most),
-                [&](const DeviceWindows& batch) {
-                  const at::Tensor x = pixels_to_numbers(batch.input.stimulus, at::kFloat);
-                  const auto y = (batch.counts.at(0) - mean) * batch.validity.at(0);
-                  covariance.addmm_(y.t(), x.flatten(1));
-                });
-  const auto maps = covariance.view({-1, 1, shape.height, shape.width});
-  const auto kernel = at::tensor({0, -1, 0, -1, 4, -1, 0, -1, 0}, floats).view({1, 1, 3, 3});
-  // At the borders there is none: frames end there.
-  const bool is_small = shape.height < 3 || shape.width < 3;
-  const auto sharp = is_small ? maps : at::constant_pad_nd(at::conv2d(maps, kernel), {1, 1, 1, 1});
-  const auto energy =
-      sharp.view({units, shape.lags, shape.height, shape.width}).square().sum(1, /*keepdim=*/true);
-  const auto away = at::arange(-6, 7, floats) / 2.5;  // pixels: a field is about so wide
-  const auto bell = (-0.5 * away.square()).exp();
-  const auto smooth = at::conv2d(energy, at::outer(bell, bell).view({1, 1, 13, 13}), {}, 1, 6);
-  const auto best = smooth.flatten(1).argmax(1);  // [units]
-  const auto along = [](const at::Tensor& pixel, int64_t size) {
-    return pixel.to(at::kFloat) * (2.0 / double(std::max<int64_t>(size - 1, 1))) - 1;
-  };
-  return at::stack({along(best.div(shape.width, "floor"), shape.height),
-                    along(best.remainder(shape.width), shape.width)},
-                   1);
-}
-
 std::vector<uint64_t> spread_windows(const Windows& windows, uint32_t session, uint64_t most) {
   const auto [first, last] = windows.of_session(session);
   const uint64_t count = std::min(most, last - first);

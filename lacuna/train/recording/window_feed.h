@@ -78,13 +78,6 @@ void predict_windows(const RecordingSession& session, const Windows& windows,
                      std::vector<uint64_t> numbers, const TakeRates& take,
                      Progress& progress = Progress::none());
 
-// Where the pixels of the window covary most with each unit's counts, over at most `most` training
-// windows: [units, 2], y and x from -1 to 1. The covariance is sharpened by a Laplacian, since
-// neighbouring pixels of most movies are alike (amplitudes of 1 / frequency). A Gaussian readout
-// that starts elsewhere hardly feels where to go.
-at::Tensor find_places(const RecordingSession& session, int64_t model_session,
-                       uint64_t most = 4096);
-
 // Of a session, `most` windows or all, evenly spread.
 std::vector<uint64_t> spread_windows(const Windows& windows, uint32_t session, uint64_t most);
 

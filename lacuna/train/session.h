@@ -45,6 +45,9 @@ ScreenSession open_session(const Config& config, const Note& note,
 ScreenSession open_run(const Run& run, const std::string& checkpoint, const std::string& device,
                        const fs::path& screen, const Note& note, Group& group = Group::alone());
 std::string choose_checkpoint(const Run& run, const std::string& asked);
+// The same session with the same weights, over a graph in which a gene network has no edges (the
+// network keeps its place). For predicting. Throws Error for a network that the graph has not.
+ScreenSession without_network(const ScreenSession& session, const std::string& network);
 
 // The labels' scale and the model's settings, as a checkpoint holds them.
 Json checkpoint_members(const ScreenSession& session);

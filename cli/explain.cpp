@@ -20,8 +20,8 @@ Examples:
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("explain", "Which networks help, and the strongest unmeasured predictions");
+  CLI::App* command = app.add_subcommand(
+      "explain", "Which networks help, and the strongest unmeasured predictions");
   command->footer(kExplainMore);
   const auto call = std::make_shared<ExplainCall>();
   ExplainRequest& request = call->request;

@@ -46,8 +46,8 @@ void run(const ExplainCall& call) {
     for (const StrongestPredictions& found : explanation.strongest)
       fmt::print("{}{} unmeasured samples predicted; the strongest are kept\n",
                  found.with.empty() ? "" : found.with + ": ", with_commas(found.candidates));
-    fmt::print("wrote {}; `lacuna report {}` shows it\n",
-               (of.path() / kExplanationFile).string(), shell_word(of.path().string()));
+    fmt::print("wrote {}; `lacuna report {}` shows it\n", (of.path() / kExplanationFile).string(),
+               shell_word(of.path().string()));
   } catch (const Stopped&) {
     progress.end();
     fmt::print("stopped; nothing was written\n");

@@ -46,8 +46,10 @@ namespace {
 
 std::string table_of(const std::vector<std::string>& head, const std::vector<TableRow>& rows,
                      bool is_sortable) {
-  std::string out = is_sortable ? "<div class=\"scroll\"><table class=\"sortable\"><thead><tr>"
-                                : "<div class=\"scroll\"><table><thead><tr>";
+  constexpr size_t kTall = 25;  // rows; more scroll in a box of their own
+  std::string out =
+      fmt::format("<div class=\"scroll{}\"><table{}><thead><tr>",
+                  rows.size() > kTall ? " tall" : "", is_sortable ? " class=\"sortable\"" : "");
   for (size_t c = 0; c < head.size(); ++c) {
     const bool right = !rows.empty() && c < rows[0].cells.size() && rows[0].cells[c].is_number;
     const char* number =

@@ -73,8 +73,7 @@ std::string model_words(const RunContents& run) {
 std::string split_words(const Json& how) {
   if (!how.is_object()) return "";
   const std::string by = text_of(how, "by");
-  if (by == "import")
-    return "imported; what was held out by whoever drew it is not known here";
+  if (by == "import") return "imported; what was held out by whoever drew it is not known here";
   if (by == "subset" && how.contains("of"))
     return fmt::format("the samples of a subset, of a split that was {}", split_words(how["of"]));
   if (by == "concat") return "joined from the splits of several screens";

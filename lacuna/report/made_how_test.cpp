@@ -28,11 +28,12 @@ TEST(SplitWords, SayMethodSeedAndWhatWasHeldOut) {
 }
 
 TEST(ImportCounts, AreReadFromTheManifest) {
-  const Json made_by = {
-      {"report",
-       {{"a.tsv", {{"rows", 12}, {"rows left out: an unknown gene",
-                                  {{"count", 3}, {"examples", {"a.tsv:2: 'X'", "a.tsv:9: 'Y'"}}}}}},
-        {"odd", 5}}}};
+  const Json made_by = {{"report",
+                         {{"a.tsv",
+                           {{"rows", 12},
+                            {"rows left out: an unknown gene",
+                             {{"count", 3}, {"examples", {"a.tsv:2: 'X'", "a.tsv:9: 'Y'"}}}}}},
+                          {"odd", 5}}}};
   const auto counts = import_counts(made_by);
   ASSERT_EQ(counts.size(), 2u);
   EXPECT_EQ(counts[0].what, "rows");

@@ -56,7 +56,7 @@ b.warn{color:var(--warn)}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:12px 0 16px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;
  min-width:136px;flex:1 1 136px;display:flex;flex-direction:column}
-.card b{font-size:17.5px;white-space:nowrap;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
+.card b{font-size:17.5px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
 .card span{font-size:13.5px}
 .card small{color:var(--pale);font-size:12.5px;overflow-wrap:anywhere}
 .figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));
@@ -78,6 +78,8 @@ svg.plot.wide{min-width:640px}
 .field img{display:block;width:100%;image-rendering:pixelated;border:1px solid var(--line)}
 .field small{display:block;color:var(--pale);font-size:12px;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:12px 0}
+.tall{max-height:560px;overflow-y:auto}
+.tall th{position:sticky;top:0;background:var(--bg)}figure .tall th{background:var(--card)}
 table{border-collapse:collapse;font-size:13.5px;min-width:40%}
 th{font-weight:600;color:var(--pale);text-align:left;vertical-align:bottom}
 th,td{padding:4px 16px 4px 0;border-bottom:1px solid var(--line)}
@@ -109,7 +111,7 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
 #tip[hidden]{display:none}
 #tip svg{margin-right:6px}
 @media print{header button,nav,.copy,input[type=search]{display:none}figure,tr,.card{break-inside:avoid}
- body{max-width:none;padding:0}.scroll,figure{overflow:visible}svg.plot.wide{min-width:0}
+ body{max-width:none;padding:0}.scroll,figure{overflow:visible;max-height:none}svg.plot.wide{min-width:0}
  h2,h3,figcaption{break-after:avoid}table{font-size:11.5px}th,td{padding-right:9px}}
 )css";
 

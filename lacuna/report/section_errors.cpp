@@ -46,13 +46,13 @@ std::string pairs_table(const Screen& screen, const GroupErrors& errors) {
   std::vector<TableRow> rows;
   for (size_t i = 0; i < std::min(kErrorsShown, errors.worst.size()); ++i) {
     const GroupError& group = errors.worst[i];
-    rows.push_back({.cells = {{gene_html(screen, group.genes[0]) + " + " +
-                                   gene_html(screen, group.genes[1]),
-                               false},
-                              bar_cell(group.mean_absolute, largest_of(errors)),
-                              number_cell(group.measured),
-                              number_cell(group.predicted),
-                              count_cell(group.count)}});
+    rows.push_back(
+        {.cells = {
+             {gene_html(screen, group.genes[0]) + " + " + gene_html(screen, group.genes[1]), false},
+             bar_cell(group.mean_absolute, largest_of(errors)),
+             number_cell(group.measured),
+             number_cell(group.predicted),
+             count_cell(group.count)}});
   }
   return sortable_table({"pair", "mean |error|", "measured, mean", "predicted, mean", "samples"},
                         rows);

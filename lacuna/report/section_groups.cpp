@@ -44,8 +44,7 @@ TableRow tail_row(const std::string& what, const TailScores& scores) {
                                 : Cell{"<span class=\"pale\">not defined</span>", true};
   };
   TableRow row = {.cells = {text_cell(fmt::format("{} {:.4g}", what, scores.threshold)),
-                            count_cell(scores.strong),
-                            cell(scores.auroc),
+                            count_cell(scores.strong), cell(scores.auroc),
                             cell(scores.average_precision),
                             cell(double(scores.strong) / double(scores.samples))}};
   for (const double precision : scores.precision) row.cells.push_back(cell(precision));
@@ -90,8 +89,8 @@ std::string groups_section(const RunContents& run, const RunScreen& screen, doub
   for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
     std::string block = tails_block(predictions, l, threshold);
     if (has_screen)
-      for (const Grouping& grouping : group_scores(screen.facts->screen, predictions, l,
-                                                   split_of(run, screen.facts->screen)))
+      for (const Grouping& grouping :
+           group_scores(screen.facts->screen, predictions, l, split_of(run, screen.facts->screen)))
         block += grouping_figure(grouping, ceiling_of(part, names[l]));
     if (block.empty()) continue;
     out += predictions.label_count() == 1 ? block : fold(names[l], block, l == 0);

@@ -125,7 +125,9 @@ std::string difference_card(const Difference& difference, const std::string& bas
   if (std::isfinite(judged.low) && std::isfinite(judged.high))
     interval = fmt::format(", {} to {}", metric_text(metric, judged.low),
                            metric_text(metric, judged.high));
-  return card(std::string(name(standing(difference))), fmt::format("of {}", baseline),
+  const Standing where = standing(difference);
+  const char* to = where == Standing::ahead ? "of " : where == Standing::behind ? "" : "from ";
+  return card(std::string(name(where)), to + baseline,
               fmt::format("{} {}{}{}", metric.title, judged.value > 0 ? "+" : "",
                           metric_text(metric, judged.value), interval));
 }

@@ -21,9 +21,10 @@ constexpr size_t kLabelsInBars = 4;
 
 std::string networks_block(const Explanation& explanation) {
   const size_t labels = std::min(kLabelsInBars, explanation.labels.size());
-  BarChart chart = {.x_label = "Pearson lost without it",
-                    .groups = {explanation.labels.begin(), explanation.labels.begin() + long(labels)},
-                    .rows = {}};
+  BarChart chart = {
+      .x_label = "Pearson lost without it",
+      .groups = {explanation.labels.begin(), explanation.labels.begin() + long(labels)},
+      .rows = {}};
   std::vector<TableRow> rows;
   for (size_t t = 0; t < explanation.networks.size(); ++t) {
     BarRow bars = {.name = explanation.networks[t], .values = {}, .note = {}};
@@ -33,7 +34,8 @@ std::string networks_block(const Explanation& explanation) {
       const double lost = all.pearson - without.pearson;
       bars.values.push_back(lost);
       row.cells.push_back({correlation(without.pearson), true});
-      row.cells.push_back({std::isfinite(lost) ? fmt::format("{:+.4f}", lost) : "not defined", true});
+      row.cells.push_back(
+          {std::isfinite(lost) ? fmt::format("{:+.4f}", lost) : "not defined", true});
       row.cells.push_back(number_cell(without.mse));
     }
     chart.rows.push_back(std::move(bars));
@@ -61,8 +63,7 @@ std::string networks_block(const Explanation& explanation) {
   if (labels < explanation.labels.size())
     words += fmt::format(" The first {} of {} labels.", labels, explanation.labels.size());
   return figure("Which network helps: the model without each of them",
-                bar_chart(chart) + (labels > 1 ? legend(entries) : "") +
-                    sortable_table(head, rows),
+                bar_chart(chart) + (labels > 1 ? legend(entries) : "") + sortable_table(head, rows),
                 words);
 }
 
@@ -138,10 +139,12 @@ std::string strongest_block(const RunContents& run, const RunScreen& screen,
       std::string genes;
       for (const std::string& gene : sample.genes)
         genes += (genes.empty() ? "" : " + ") + gene_link(screen, gene);
-      rows.push_back({.cells = {{genes, false},
-                                number_cell(sample.predicted),
-                                text_cell(carried_words(explanation, sample)),
-                                text_cell(neighbour_words(sample))}});
+      rows.push_back(
+          {.cells = {{genes, false},
+                     number_cell(sample.predicted),
+                     text_cell(carried_words(explanation, sample)),
+                     sample.neighbours.empty() ? Cell{"<span class=\"pale\">none</span>", false}
+                                               : text_cell(neighbour_words(sample))}});
     }
   if (rows.empty()) return note("There is no unmeasured sample to predict.");
   const std::string with = found.with.empty() ? "" : " with " + found.with;
@@ -156,13 +159,13 @@ std::string strongest_block(const RunContents& run, const RunScreen& screen,
   words +=
       ". Networks: the prediction minus what it is without that network's edges. Measured "
       "neighbours: training samples with one gene replaced by a neighbour of it.";
-  return figure(fmt::format("Strongest unmeasured predictions of '{}'{}", explanation.label, with),
-                sortable_table({"genes", "predicted", "networks", "measured neighbours"}, rows,
-                               "a gene") +
-                    save_link(found.with.empty() ? "unmeasured.csv"
-                                                 : fmt::format("unmeasured-{}.csv", found.with),
-                              strongest_csv(explanation, found), "Save this table (CSV)"),
-                words);
+  return figure(
+      fmt::format("Strongest unmeasured predictions of '{}'{}", explanation.label, with),
+      sortable_table({"genes", "predicted", "networks", "measured neighbours"}, rows, "a gene") +
+          save_link(
+              found.with.empty() ? "unmeasured.csv" : fmt::format("unmeasured-{}.csv", found.with),
+              strongest_csv(explanation, found), "Save this table (CSV)"),
+      words);
 }
 
 std::string explanation_section(const RunContents& run, const RunScreen& screen) {

@@ -51,10 +51,14 @@ std::string neighbours_table(const Screen& screen, uint32_t gene) {
 const char* part_name(const Split* split, uint64_t sample) {
   if (!split) return "";
   switch (Part(split->parts.as<uint8_t>()[sample])) {
-    case Part::train: return "training";
-    case Part::validation: return "validation";
-    case Part::test: return "test";
-    default: return "unused";
+    case Part::train:
+      return "training";
+    case Part::validation:
+      return "validation";
+    case Part::test:
+      return "test";
+    default:
+      return "unused";
   }
 }
 
@@ -119,13 +123,12 @@ std::string samples_block(std::vector<GeneSample> samples, const std::string& la
   }
   std::vector<TableRow> rows;
   for (const GeneSample& sample : samples)
-    rows.push_back(
-        {.cells = {{sample.others, false},
-                   number_cell(sample.measured),
-                   sample.predicted ? number_cell(*sample.predicted) : Cell{"", true},
-                   sample.predicted ? number_cell(*sample.predicted - sample.measured)
-                                    : Cell{"", true},
-                   text_cell(sample.part)}});
+    rows.push_back({.cells = {{sample.others, false},
+                              number_cell(sample.measured),
+                              sample.predicted ? number_cell(*sample.predicted) : Cell{"", true},
+                              sample.predicted ? number_cell(*sample.predicted - sample.measured)
+                                               : Cell{"", true},
+                              text_cell(sample.part)}});
   return paragraph(words) +
          sortable_table({"together with", "measured", "predicted", "error", "part"}, rows,
                         "a gene");
@@ -160,9 +163,8 @@ std::string gene_section(const RunContents& run, const RunScreen& screen, uint32
         is_explained = true;
       }
   if (!is_explained)
-    out += note(
-        fmt::format("`lacuna explain {} --gene {}` predicts what was not measured with it.",
-                    shell_word(run.path.string()), shell_word(name)));
+    out += note(fmt::format("`lacuna explain {} --gene {}` predicts what was not measured with it.",
+                            shell_word(run.path.string()), shell_word(name)));
   return out + neighbours_table(of, gene);
 }
 

@@ -22,9 +22,20 @@ constexpr std::array<Spread SummaryRow::*, 3> kGridSpreads = {
 // The 97.5% quantile of Student's t for so many degrees of freedom; beyond the table the one for
 // the next smaller entry, which is the wider one.
 double t_quantile(uint64_t freedom) {
-  static constexpr std::array<std::pair<uint64_t, double>, 14> kTable = {
-      {{1, 12.706}, {2, 4.303}, {3, 3.182}, {4, 2.776}, {5, 2.571}, {6, 2.447}, {7, 2.365},
-       {8, 2.306}, {9, 2.262}, {10, 2.228}, {15, 2.131}, {20, 2.086}, {30, 2.042}, {60, 2.0}}};
+  static constexpr std::array<std::pair<uint64_t, double>, 14> kTable = {{{1, 12.706},
+                                                                          {2, 4.303},
+                                                                          {3, 3.182},
+                                                                          {4, 2.776},
+                                                                          {5, 2.571},
+                                                                          {6, 2.447},
+                                                                          {7, 2.365},
+                                                                          {8, 2.306},
+                                                                          {9, 2.262},
+                                                                          {10, 2.228},
+                                                                          {15, 2.131},
+                                                                          {20, 2.086},
+                                                                          {30, 2.042},
+                                                                          {60, 2.0}}};
   double quantile = kTable[0].second;
   for (const auto& [entry, value] : kTable)
     if (entry <= freedom) quantile = value;
@@ -64,10 +75,11 @@ Cell standing_cell(const GridSummaryRow& row) {
   const MetricField& metric = by_mse ? kMse : kPearson;
   const Estimate judged = row.row.difference->mean.estimate(metric);
   if (!std::isfinite(judged.value)) return {escape(row.model_is), false};
-  return {fmt::format("<span class=\"whole\">{}</span><br><span class=\"pale\">{} {} [{}, {}]</span>",
-                      escape(row.model_is), metric.title, metric_text(metric, judged.value),
-                      metric_text(metric, judged.low), metric_text(metric, judged.high)),
-          false};
+  return {
+      fmt::format("<span class=\"whole\">{}</span><br><span class=\"pale\">{} {} [{}, {}]</span>",
+                  escape(row.model_is), metric.title, metric_text(metric, judged.value),
+                  metric_text(metric, judged.low), metric_text(metric, judged.high)),
+      false};
 }
 
 // What stands together: one split, part and label.

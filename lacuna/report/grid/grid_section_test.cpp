@@ -12,7 +12,8 @@ using ::testing::Not;
 
 TEST(MeanOfRuns, HasStudentsInterval) {
   // Of 1, 2, 3, 4, 5: mean 3, sd 1.5811; t of four degrees of freedom is 2.776.
-  const Estimate five = mean_of_runs({.runs = 5, .mean = 3, .sd = std::sqrt(2.5), .min = 1, .max = 5});
+  const Estimate five =
+      mean_of_runs({.runs = 5, .mean = 3, .sd = std::sqrt(2.5), .min = 1, .max = 5});
   EXPECT_NEAR(five.low, 3 - 2.776 * std::sqrt(0.5), 1e-3);
   EXPECT_NEAR(five.high, 3 + 2.776 * std::sqrt(0.5), 1e-3);
   EXPECT_TRUE(std::isnan(mean_of_runs({.runs = 2, .mean = 3, .sd = 1, .min = 2, .max = 4}).low));

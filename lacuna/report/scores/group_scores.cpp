@@ -45,17 +45,15 @@ Grouping score_groups(const std::string& title, const PartPredictions& predictio
 }
 
 Grouping by_category(const Column& column, const PartPredictions& predictions, uint64_t label) {
-  Grouping result = score_groups(
-      fmt::format("by category of '{}'", column.name), predictions, label,
-      [&](uint64_t sample) -> std::optional<GroupName> {
-        const auto code = column.code(sample);
-        if (!code) return GroupName{column.categories.size(), "unknown"};
-        return GroupName{*code, column.categories.at(*code)};
-      });
-  std::stable_sort(result.groups.begin(), result.groups.end(),
-                   [](const GroupScore& a, const GroupScore& b) {
-                     return a.metrics.count > b.metrics.count;
-                   });
+  Grouping result = score_groups(fmt::format("by category of '{}'", column.name), predictions,
+                                 label, [&](uint64_t sample) -> std::optional<GroupName> {
+                                   const auto code = column.code(sample);
+                                   if (!code) return GroupName{column.categories.size(), "unknown"};
+                                   return GroupName{*code, column.categories.at(*code)};
+                                 });
+  std::stable_sort(
+      result.groups.begin(), result.groups.end(),
+      [](const GroupScore& a, const GroupScore& b) { return a.metrics.count > b.metrics.count; });
   return result;
 }
 
@@ -79,8 +77,8 @@ std::vector<Grouping> group_scores(const Screen& screen, const PartPredictions& 
       throw Error("predictions hold sample {}, but {} has {} samples; run `lacuna evaluate` again",
                   sample, screen.path().string(), sets.size());
   std::vector<Grouping> all;
-  all.push_back(score_groups(
-      "by number of removed genes", predictions, label, [&](uint64_t sample) {
+  all.push_back(
+      score_groups("by number of removed genes", predictions, label, [&](uint64_t sample) {
         const uint64_t genes = sets.read(sample).size();
         return GroupName{genes, fmt::format("{} {}", genes, genes == 1 ? "gene" : "genes")};
       }));

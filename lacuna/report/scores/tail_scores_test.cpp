@@ -45,8 +45,8 @@ TEST(TailScores, AgreeWithPlainLoops) {
   std::vector<float> predicted, measured;
   for (int i = 0; i < 300; ++i) {
     measured.push_back(float(random.normal()));
-    predicted.push_back(std::round(4 * (measured.back() + float(random.normal())))
-                        / 4);  // with ties
+    predicted.push_back(std::round(4 * (measured.back() + float(random.normal()))) /
+                        4);  // with ties
   }
   for (const bool is_low : {true, false}) {
     const double threshold =

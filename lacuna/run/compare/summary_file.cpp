@@ -71,8 +71,8 @@ bool has_summary(const fs::path& grid) { return fs::exists(grid / "summary.json"
 
 GridSummary read_summary(const fs::path& grid) {
   return read_json_file(
-      grid / "summary.json", "lacuna.summary",
-      "`lacuna compare` writes it again", [](const SealedJson& sealed) {
+      grid / "summary.json", "lacuna.summary", "`lacuna compare` writes it again",
+      [](const SealedJson& sealed) {
         const Json& json = sealed.json;
         GridSummary summary;
         summary.total = count_of(json.at("runs"), "total");

@@ -38,12 +38,12 @@ struct StrongestPredictions {
 
 struct Explanation {
   std::string checkpoint, part, screen;
-  uint64_t samples = 0;                      // of the part that were predicted
-  std::vector<std::string> labels;           // [L]
-  std::vector<std::string> networks;         // [T]
-  std::vector<Metrics> with_all;             // [L]
+  uint64_t samples = 0;                       // of the part that were predicted
+  std::vector<std::string> labels;            // [L]
+  std::vector<std::string> networks;          // [T]
+  std::vector<Metrics> with_all;              // [L]
   std::vector<std::vector<Metrics>> without;  // [T][L] without that network's edges
-  std::string label;                         // that the strongest predictions are of
+  std::string label;                          // that the strongest predictions are of
   std::vector<StrongestPredictions> strongest = {};
 };
 

@@ -102,8 +102,8 @@ void add_list(BestPredictions& best, const Names& names, std::vector<ExplainedSa
 
 StrongestPredictions find_strongest(ScreenSession& session, const std::string& with,
                                     const ExplainRequest& request, uint64_t label,
-                                    Progress& progress, const Note& note,
-                                    BestPredictions& lowest, BestPredictions& highest) {
+                                    Progress& progress, const Note& note, BestPredictions& lowest,
+                                    BestPredictions& highest) {
   const Names& names = session.screen.graph().genes().names;
   std::optional<uint32_t> given;
   if (!with.empty()) given = find_gene(names, with, "--gene");
@@ -170,8 +170,7 @@ Explanation explain(const Run& run, const ExplainRequest& request, Progress& pro
 
   for (const std::string& network : result.networks) {
     ScreenSession other = without_network(session, network);
-    result.without.push_back(
-        scores_of(predict_samples(other, samples, 0, progress, note), labels));
+    result.without.push_back(scores_of(predict_samples(other, samples, 0, progress, note), labels));
     for (StrongList& list : lists)
       predict_sets(other, list.genes, label, progress, note, [&](size_t i, float predicted) {
         ExplainedSample& sample = (*list.samples)[i];

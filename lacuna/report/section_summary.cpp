@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 #include <map>
+#include <set>
 #include <span>
 
 #include "lacuna/core/median.h"
@@ -298,46 +299,53 @@ std::string swatch(int colour) {
       colour % kColours, colour / kColours % 3);
 }
 
-std::string status_html(const RunContents& run) {
-  return run.is_finished() ? "finished"
-                           : fmt::format("<b class=\"warn\">{}</b>", escape(run.info.status));
-}
-
 std::string split_text(const RunContents& run) {
   return run.split() + (run.is_shuffled() ? ", shuffled graph" : "");
 }
 
-void add_run_rows(const RunContents& run, int colour, std::vector<TableRow>& rows) {
-  const std::string name =
+// has_labels: a column says which part and label a row is of.
+void add_run_rows(const RunContents& run, int colour, bool has_labels,
+                  std::vector<TableRow>& rows) {
+  std::string name =
       fmt::format("<span class=\"whole\">{}<a href=\"#run{}\" title=\"{}\">{}</a></span>",
                   swatch(colour), colour, escape(run.name), escape(shortened(run.name, 36)));
+  if (!run.is_finished())
+    name += fmt::format("<br><b class=\"warn\">{}</b>", escape(run.info.status));
   const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.info.parameters);
   const PartEvaluation* part = run.main_part();
-  if (!part || part->labels.empty()) {
-    rows.push_back({.cells = {{name, false},
-                              {status_html(run), false},
-                              text_cell(split_text(run)),
-                              {"<span class=\"whole pale\">not evaluated yet</span>", false},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              epochs,
-                              parameters}});
+  const bool is_evaluated = part && !part->labels.empty();
+  const auto begin_row = [&](const std::string& label) {
+    TableRow row = {.cells = {{name, false}, text_cell(split_text(run))}};
+    if (has_labels) row.cells.push_back(text_cell(label));
+    return row;
+  };
+  if (!is_evaluated) {
+    TableRow row = begin_row("");
+    row.cells.push_back({"<span class=\"whole pale\">not evaluated yet</span>", true});
+    for (int i = 0; i < 3; ++i) row.cells.push_back({"", true});
+    row.cells.insert(row.cells.end(), {epochs, parameters});
+    rows.push_back(std::move(row));
     return;
   }
   for (const auto& label : part->labels) {
-    rows.push_back({.cells = {{name, false},
-                              {status_html(run), false},
-                              text_cell(split_text(run)),
-                              text_cell(fmt::format("{}: {}", part->part, label.label)),
-                              {score_html(label.model(), kPearson), true},
-                              {correlation(label.model().metrics.spearman), true},
-                              {number(label.model().metrics.mse), true},
-                              baseline_cell(label),
-                              epochs,
-                              parameters}});
+    TableRow row = begin_row(fmt::format("{}: {}", part->part, label.label));
+    row.cells.insert(row.cells.end(), {{score_html(label.model(), kPearson), true},
+                                       {correlation(label.model().metrics.spearman), true},
+                                       {number(label.model().metrics.mse), true},
+                                       baseline_cell(label),
+                                       epochs,
+                                       parameters});
+    rows.push_back(std::move(row));
   }
+}
+
+// Whether the rows of these runs are of different parts or labels.
+bool differ_in_labels(std::span<const RunContents> runs) {
+  std::set<std::string> seen;
+  for (const RunContents& run : runs)
+    if (const PartEvaluation* part = run.main_part())
+      for (const auto& label : part->labels) seen.insert(part->part + ": " + label.label);
+  return seen.size() > 1;
 }
 
 // A row a run, and below it the best baseline of that run: runs of different splits have others.
@@ -355,13 +363,16 @@ void add_forest_rows(const RunContents& run, int colour, std::vector<ForestRow>&
 std::string several_runs(std::span<const RunContents> runs) {
   std::vector<TableRow> rows;
   std::vector<ForestRow> forest;
+  const bool has_labels = differ_in_labels(runs);
   for (size_t r = 0; r < runs.size(); ++r) {
-    add_run_rows(runs[r], int(r), rows);
+    add_run_rows(runs[r], int(r), has_labels, rows);
     add_forest_rows(runs[r], int(r), forest);
   }
-  std::string out = sortable_table({"run", "status", "split", "part: label", "Pearson", "Spearman",
-                                    "MSE", "best baseline", "epochs", "parameters"},
-                                   rows);
+  std::vector<std::string> head = {"run", "split"};
+  if (has_labels) head.push_back("part: label");
+  for (const char* name : {"Pearson", "Spearman", "MSE", "best baseline", "epochs", "parameters"})
+    head.push_back(name);
+  std::string out = sortable_table(head, rows);
   if (!forest.empty())
     out += figure("Runs and their best baselines", forest_plot({metric_panels(), forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "

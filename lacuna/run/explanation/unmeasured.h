@@ -31,7 +31,8 @@ class GeneNeighbours {
   // Reads all edges once. genes: whose neighbours are wanted.
   GeneNeighbours(const HeteroGraph& graph, std::span<const uint32_t> genes);
   const std::vector<std::string>& networks() const { return networks_; }
-  // The numbers of the networks in which the two are neighbours; `gene` is one of the constructor's.
+  // The numbers of the networks in which the two are neighbours; `gene` is one of those of the
+  // constructor.
   std::vector<size_t> between(uint32_t gene, uint32_t other) const;
 
  private:

@@ -339,13 +339,13 @@ void add_run_rows(const RunContents& run, int colour, bool has_labels,
   }
 }
 
-// Whether the rows of these runs are of different parts or labels.
-bool differ_in_labels(std::span<const RunContents> runs) {
+// "test: label" of all rows of these runs.
+std::set<std::string> labels_of(std::span<const RunContents> runs) {
   std::set<std::string> seen;
   for (const RunContents& run : runs)
     if (const PartEvaluation* part = run.main_part())
       for (const auto& label : part->labels) seen.insert(part->part + ": " + label.label);
-  return seen.size() > 1;
+  return seen;
 }
 
 // A row a run, and below it the best baseline of that run: runs of different splits have others.
@@ -363,7 +363,8 @@ void add_forest_rows(const RunContents& run, int colour, std::vector<ForestRow>&
 std::string several_runs(std::span<const RunContents> runs) {
   std::vector<TableRow> rows;
   std::vector<ForestRow> forest;
-  const bool has_labels = differ_in_labels(runs);
+  const std::set<std::string> labels = labels_of(runs);
+  const bool has_labels = labels.size() > 1;
   for (size_t r = 0; r < runs.size(); ++r) {
     add_run_rows(runs[r], int(r), has_labels, rows);
     add_forest_rows(runs[r], int(r), forest);
@@ -372,7 +373,8 @@ std::string several_runs(std::span<const RunContents> runs) {
   if (has_labels) head.push_back("part: label");
   for (const char* name : {"Pearson", "Spearman", "MSE", "best baseline", "epochs", "parameters"})
     head.push_back(name);
-  std::string out = sortable_table(head, rows);
+  std::string out = labels.size() == 1 ? note("Part and label: " + *labels.begin() + ".") : "";
+  out += sortable_table(head, rows);
   if (!forest.empty())
     out += figure("Runs and their best baselines", forest_plot({metric_panels(), forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "

@@ -161,6 +161,18 @@ TEST(ForestPlot, DrawsIntervalsAndSaysWhatIsNotDefined) {
   EXPECT_THAT(svg, HasSubstr("a &quot;name&quot; that is much longer than its place …<"));
 }
 
+TEST(ForestPlot, DrawsTheNoiseCeilingInItsFirstPanelOnly) {
+  ForestPlot plot = {.panels = {"Pearson", "MSE"},
+                     .rows = {{"model", {{0.5, 0.4, 0.6}, {0.1, 0.1, 0.1}}, 0, true}},
+                     .ceiling = 0.9};
+  const std::string svg = forest_plot(plot);
+  expect_sound(svg);
+  EXPECT_EQ(count(svg, "class=\"ceiling\""), 1u);
+  EXPECT_THAT(svg, HasSubstr("<title>noise ceiling: 0.9</title>"));
+  plot.ceiling = kNotDefined;
+  EXPECT_EQ(count(forest_plot(plot), "class=\"ceiling\""), 0u);
+}
+
 TEST(BarChart, LeavesOutWhatWasNotMeasured) {
   const std::string svg = bar_chart({.x_label = "ms",
                                      .groups = {"CPU", "GPU"},

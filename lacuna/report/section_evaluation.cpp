@@ -118,10 +118,12 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
     rows.back().cells.push_back(difference_cell(scores->difference));
     forest.push_back({row.predictor, estimates_of(*scores), 1, false});
   }
-  std::string out = figure(fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
-                                       with_commas(part.samples)),
-                           forest_plot({metric_panels(), forest, false}),
-                           has_baselines ? "" : "No baselines were evaluated.");
+  std::string out = figure(
+      fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
+                  with_commas(part.samples)),
+      forest_plot(
+          {.panels = metric_panels(), .rows = forest, .ceiling = ceiling_of(&part, label.label)}),
+      has_baselines ? "" : "No baselines were evaluated.");
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");

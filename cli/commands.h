@@ -34,6 +34,7 @@ void add_verify(CLI::App& app);
 // ---- with torch
 void add_compare(CLI::App& app);
 void add_evaluate(CLI::App& app);
+void add_explain(CLI::App& app);
 void add_export(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_profile(CLI::App& app);

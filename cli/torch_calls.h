@@ -12,6 +12,7 @@
 
 #include "lacuna/core/system/file.h"
 #include "lacuna/measure/measure_step.h"
+#include "lacuna/train/explain/explain.h"
 #include "lacuna/train/export.h"
 #include "lacuna/train/predict.h"
 
@@ -35,6 +36,11 @@ struct EvaluateCall {
   std::string split;
   std::vector<std::string> labels;
   bool without_baselines = false;
+};
+
+struct ExplainCall {
+  fs::path run;
+  ExplainRequest request;
 };
 
 struct ExportCall {
@@ -87,6 +93,7 @@ struct BenchStepCall {
 Json training_pace(const PlanTrainingCall& call);
 void run(const CompareCall& call);
 void run(const EvaluateCall& call);
+void run(const ExplainCall& call);
 void run(const ExportCall& call);
 void run(const PredictCall& call);
 void run(const ProfileCall& call);

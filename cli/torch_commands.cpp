@@ -17,12 +17,14 @@ void add_name(CLI::App& parent, const std::string& call, const char* name) {
 
 void add_torch_commands(CLI::App& app) {
   if (!is_built_with_torch()) {
-    for (const char* name : {"compare", "evaluate", "export", "predict", "profile", "train"})
+    for (const char* name :
+         {"compare", "evaluate", "explain", "export", "predict", "profile", "train"})
       add_name(app, "lacuna", name);
     return;
   }
   add_compare(app);
   add_evaluate(app);
+  add_explain(app);
   add_export(app);
   add_predict(app);
   add_profile(app);

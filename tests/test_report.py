@@ -77,8 +77,8 @@ def test_no_words_of_a_drawing_are_cut(screen, tmp_path):
 def test_one_run_has_every_section(screen, tmp_path):
     run = make_run(tmp_path / "run", screen, profile=True, ladder=True)
     page = report(tmp_path / "report.html", run)
-    assert sections(page) == ["summary", "data", "training", "baselines", "predictions", "errors", "profile", "ladder",
-                              "config"]
+    assert sections(page) == ["summary", "data", "training", "baselines", "groups", "predictions", "errors", "networks",
+                              "profile", "ladder", "config"]
     words = text_of(page)
     evaluation = json.loads((run / "evaluation.json").read_text())["parts"]["test"]["labels"]["label"]
     assert f"{evaluation['model']['pearson']:.3f}" in words
@@ -110,26 +110,178 @@ def part_of(page, start, end="</figure>"):
     return page[:page.index(end)]
 
 
-def test_errors_by_gene_agree_with_numpy(screen, tmp_path):
-    """From the files alone: the first row of each table, its count and its means."""
-    run = make_run(tmp_path / "run", screen)
-    page = report(tmp_path / "report.html", run)
+def first_row(figure):
+    return [text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", figure[:figure.index("</tr>\n", figure.index("<td"))],
+                                                         re.DOTALL)]
+
+
+def groups_of(run, screen, size):
+    """(predicted, measured) of every gene or pair, by name, from the files alone."""
     load = lambda name: np.load(run / "predictions" / f"test.{name}.npy")
-    error = (load("predicted").astype(float) - load("measured"))[:, 0]
     removed, ptr = np.load(screen / "samples" / "removed.npy"), np.load(screen / "samples" / "ptr.npy")
     names = (screen / "nodes" / "gene.txt").read_text().splitlines()
-    for what, size, least in [("gene", 1, 5), ("pair", 2, 3)]:
-        groups = {}
-        for sample, value in zip(load("sample"), error):
-            for genes in itertools.combinations(sorted(set(removed[ptr[sample]:ptr[sample + 1]])), size):
-                groups.setdefault(" + ".join(names[gene] for gene in genes), []).append(value)
-        ranked = [name for name in groups if len(groups[name]) >= least] or list(groups)
-        worst = max(ranked, key=lambda name: np.mean(np.abs(groups[name])))
-        figure = part_of(page, f"Largest errors by {what}")
-        row = [text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", figure, re.DOTALL)[:4]]
-        assert row[:2] == [worst, str(len(groups[worst]))]
-        assert float(row[2]) == pytest.approx(np.mean(np.abs(groups[worst])), rel=1e-3)
-        assert float(row[3]) == pytest.approx(np.mean(groups[worst]), rel=1e-3, abs=1e-6)
+    groups = {}
+    for sample, guess, truth in zip(load("sample"), load("predicted")[:, 0].astype(float), load("measured")[:, 0]):
+        for genes in itertools.combinations(sorted(set(removed[ptr[sample]:ptr[sample + 1]])), size):
+            groups.setdefault(" + ".join(names[gene] for gene in genes), []).append((guess, truth))
+    least = {1: 5, 2: 3}[size]
+    kept = {name: np.array(values).T for name, values in groups.items() if len(values) >= least}
+    return kept or {name: np.array(values).T for name, values in groups.items()}
+
+
+def test_errors_by_gene_are_relative_to_its_spread(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    page = report(tmp_path / "report.html", run)
+    relative = {name: np.sqrt(np.mean((x - y) ** 2)) / y.std() for name, (x, y) in groups_of(run, screen, 1).items()}
+    worst = max(relative, key=relative.get)
+    x, y = groups_of(run, screen, 1)[worst]
+    name, *numbers, count = first_row(part_of(page, "Largest errors by gene"))
+    assert (name, count) == (worst, str(len(x)))
+    expected = [relative[worst], y.std(), np.mean(np.abs(x - y)), np.mean(x - y)]
+    assert [float(number) for number in numbers] == pytest.approx(expected, rel=6e-3, abs=1e-6)
+
+
+def test_worst_pairs_have_measured_and_predicted_values(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    page = report(tmp_path / "report.html", run)
+    errors = {name: np.mean(np.abs(x - y)) for name, (x, y) in groups_of(run, screen, 2).items()}
+    worst = max(errors, key=errors.get)
+    x, y = groups_of(run, screen, 2)[worst]
+    name, *numbers, count = first_row(part_of(page, "Largest errors by pair"))
+    assert (name, count) == (worst, str(len(x)))
+    assert [float(number) for number in numbers] == pytest.approx([errors[worst], y.mean(), x.mean()], rel=6e-3, abs=1e-6)
+
+
+def test_size_of_predictions_is_told(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    words = text_of(part_of(report(tmp_path / "report.html", run), "test part</figcaption>"))
+    x, y = (np.load(run / "predictions" / f"test.{name}.npy")[:, 0].astype(float) for name in ("predicted", "measured"))
+    assert f"is {x.std() / y.std():.3g} of that of the measurements" in words
+    assert f"Slope of measured on predicted: {np.polyfit(x, y, 1)[0]:.3g} " in words
+
+
+def test_strong_samples_at_a_stated_threshold(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    x, y = (np.load(run / "predictions" / f"test.{name}.npy")[:, 0].astype(float) for name in ("predicted", "measured"))
+    threshold = 0.05
+    succeed("report", run, "--threshold", str(threshold), "--out", tmp_path / "report.html")
+    figure = part_of((tmp_path / "report.html").read_text(), "Strong negative and strong positive")
+    rows = [[text_of(cell).strip() for cell in re.findall(r"<td.*?</td>", row)] for row in re.findall(r"<tr>.*?</tr>", figure)][1:]
+    for row, score, strong in [(rows[0], -x, y <= -threshold), (rows[1], x, y >= threshold)]:
+        assert int(row[1]) == strong.sum() > 3
+        auroc = np.mean(score[strong][:, None] > score[~strong])
+        order = strong[np.argsort(-score)]
+        precision = np.cumsum(order) / np.arange(1, len(order) + 1)
+        assert [float(cell) for cell in row[2:]] == pytest.approx(
+            [auroc, precision[order].mean(), strong.mean(), *precision[[9, 49, 99]]], abs=6e-4)
+    words = text_of(report(tmp_path / "default.html", run))
+    assert f"at most {np.sort(y)[int(np.ceil(0.05 * len(y))) - 1]:.4g}" in words
+    fail("report", run, "--threshold", "-1", code=2)
+
+
+def test_equal_baselines_are_one_row(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen)
+    evaluation = json.loads((run / "evaluation.json").read_text())
+    for part in evaluation["parts"].values():
+        baselines = part["labels"]["label"]["baselines"]
+        baselines["pair"] = baselines["gene"]
+    (run / "evaluation.json").write_text(json.dumps(evaluation))
+    words = text_of(report(tmp_path / "report.html", run))
+    assert "gene = pair the same scores: no sample of this part removes a pair that recurs" in words
+    assert "ridge = " not in words
+
+
+def test_summary_says_how_it_was_made(screen, tmp_path):
+    words = text_of(report(tmp_path / "report.html", make_run(tmp_path / "run", screen)))
+    assert "model hetero_gin: width 64" in words
+    assert "split 'random', drawn by random with seed 1 (80% training, 10% validation, 10% test asked for)" in words
+    assert "held out are samples; those that remove the same genes are in one part" in words
+
+
+def test_summary_says_what_the_import_left_out(tmp_path):
+    (tmp_path / "genes.tsv").write_text("gene\nYAL001C\nYAL002W\nG3\n")
+    (tmp_path / "net.tsv").write_text("a\tb\nYAL001C\tYAL002W\nYAL002W\tG3\n")
+    rows = [f"{pair}\t{i * 0.1 - 0.5}\n" for i, pair in enumerate(["YAL001C\tYAL002W", "YAL002W\tG3", "YAL001C\tG3"] * 4)]
+    (tmp_path / "pairs.tsv").write_text("x\ty\tscore\n" + "".join(rows) + "YAL001C\tNOPE\t1\n")
+    succeed("import", "screen", tmp_path / "screen", "--genes", tmp_path / "genes.tsv", "--network",
+            f"net={tmp_path / 'net.tsv'},source=a,target=b", "--samples", f"s={tmp_path / 'pairs.tsv'},removed=x+y,label=score",
+            "--unknown", "drop")
+    succeed("split", tmp_path / "screen", "--name", "random", "--by", "random", "--fractions", "0.5,0.25,0.25", "--seed", "1")
+    page = report(tmp_path / "report.html", make_run(tmp_path / "run", tmp_path / "screen", labels=("score",)))
+    assert "pairs.tsv: 1 rows left out: an unknown gene" in text_of(page)
+    assert 'href="https://www.yeastgenome.org/locus/YAL002W"' in page and "locus/G3" not in page
+
+
+def test_a_page_about_a_gene(screen, tmp_path):
+    run = make_run(tmp_path / "run", screen, labels=("gene_interaction",))
+    names = (screen / "nodes" / "gene.txt").read_text().splitlines()
+    removed, ptr = np.load(screen / "samples" / "removed.npy"), np.load(screen / "samples" / "ptr.npy")
+    gene = int(np.bincount(removed).argmax())
+    samples = [s for s in range(len(ptr) - 1) if gene in removed[ptr[s]:ptr[s + 1]]]
+    measured = np.load(screen / "samples" / "label.npy").ravel()[samples].astype(float)
+    succeed("report", run, "--gene", names[gene], "--out", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "gene0" in sections(page)
+    section = part_of(page, '<section id="gene0">', "</section>")
+    words = text_of(section)
+    assert f"{len(samples)} measured samples remove it" in words
+    assert f"is {measured.mean():.4g} on average with a standard deviation of {measured.std():.4g}" in words
+    predicted = set(np.load(run / "predictions/test.sample.npy")) | set(np.load(run / "predictions/validation.sample.npy"))
+    assert f"{len(predicted & set(samples))} of them were predicted" in words
+    assert f"lacuna explain {run} --gene {names[gene]}" in words
+    assert "did you mean" in fail("report", run, "--gene", "G00000000", "--out", tmp_path / "no.html")
+
+
+# ---- grids
+
+def make_grid(folder, screen, seeds=3):
+    """What `lacuna compare` leaves: runs, and a summary of them."""
+    rows = []
+    spread = lambda values: {"runs": len(values), "mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)),
+                             "min": min(values), "max": max(values)}
+    for graph in ["kept", "shuffled"]:
+        for seed in range(1, seeds + 1):
+            make_run(folder / f"random_graph={graph}_seed={seed}", screen, graph=graph, seed=seed, epochs=3, steps_per_epoch=5)
+        for predictor, value in [("model", 0.8 if graph == "kept" else 0.4), ("ridge", 0.5)]:
+            values = [value + 0.01 * i for i in range(seeds)] if predictor == "model" else [value] * seeds
+            row = {"split": "random", "settings": {"graph": graph}, "part": "test", "label": "label", "predictor": predictor,
+                   **{metric: spread(values) for metric in ["pearson", "spearman", "mse"]}}
+            if predictor != "model":
+                difference = {metric: {**spread(values), "interval": [0.1, 0.2]} for metric in ["pearson", "spearman", "mse"]}
+                row["difference"] = {**difference, "judged_by": "pearson", "model_is": "ahead" if graph == "kept" else "behind"}
+            rows.append(row)
+    (folder / "summary.json").write_text(json.dumps({"format": "lacuna.summary", "version": 1, "failures": [],
+                                                     "runs": {"total": 2 * seeds, "finished": 2 * seeds}, "rows": rows}))
+    return folder
+
+
+def test_a_grid_has_its_own_page(screen, tmp_path):
+    page = report(tmp_path / "grid.html", make_grid(tmp_path / "grid", screen))
+    assert sections(page) == ["grid", "summary", "data", "training", "runs"]
+    grid = part_of(page, '<section id="grid">', "</section>")
+    words = text_of(grid)
+    assert "6 of 6 runs are finished" in words
+    half = 4.303 * 0.01 / np.sqrt(3)
+    assert f"0.810 ± 0.010 [{0.81 - half:.3f}, {0.81 + half:.3f}]" in words
+    assert "ahead Pearson 0.500 [0.100, 0.200]" in words and "behind" in words
+    assert "model, graph=shuffled" in grid and "…" not in grid  # nothing is cut
+    training = part_of(page, '<section id="training">', "</section>")
+    assert training.count('class="legend"') == 1 and training.count("<figure>") >= 3
+    (tmp_path / "grid" / "summary.json").write_text("{")
+    assert "summary.json" in fail("report", tmp_path / "grid", "--out", tmp_path / "no.html")
+
+
+def test_a_grid_fits_its_width_and_paper(screen, tmp_path):
+    out = tmp_path / "grid.html"
+    report(out, make_grid(tmp_path / "grid", screen))
+    wide = """
+      var most = document.documentElement.clientWidth;
+      document.body.setAttribute('data-wide', document.documentElement.scrollWidth <= most ? 'fits' : 'sticks out');
+    """
+    document = expect_quiet(out, tmp_path, wide)
+    assert 'data-wide="fits"' in document
+    browser.run(out, f"--print-to-pdf={tmp_path / 'grid.pdf'}", profile=tmp_path / "profile")
+    assert (tmp_path / "grid.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_density_agrees_with_numpy(screen, tmp_path):
@@ -378,6 +530,32 @@ def test_values_show_on_hover_and_the_theme_changes(screen, tmp_path):
     assert re.search(r"^model: Pearson 0\.\d+ \(interval", said[2])
     assert re.search(r"^measured .*, predicted .*: \d+ samples", said[3])
     assert said[4:] == ["hidden", "changes"]
+
+
+def test_tables_are_sorted_and_searched(screen, tmp_path):
+    out = tmp_path / "report.html"
+    report(out, make_run(tmp_path / "run", screen, labels=tuple(f"label {i}" for i in range(12))))
+    script = """
+      var box = document.querySelector('#summary input[type=search]'), table = box.parentNode.querySelector('table');
+      function column(place) {
+        return Array.prototype.map.call(table.tBodies[0].rows, function (row) { return row.cells[place].textContent; });
+      }
+      var said = [];
+      table.tHead.rows[0].cells[1].click();
+      said.push(column(1));
+      table.tHead.rows[0].cells[1].click();
+      said.push(column(1));
+      box.value = 'LABEL 1';
+      box.dispatchEvent(new Event('input', {bubbles: true}));
+      said.push(Array.prototype.filter.call(table.tBodies[0].rows, function (row) { return row.offsetHeight > 0; }).length);
+      document.body.setAttribute('data-said', JSON.stringify(said));
+    """
+    document = expect_quiet(out, tmp_path, script)
+    down, up, shown = json.loads(html.unescape(re.search(r'data-said="([^"]*)"', document)[1]))
+    numbers = [float(text.split()[0]) for text in down]
+    assert numbers == sorted(numbers, reverse=True) and len(numbers) == 12
+    assert [float(text.split()[0]) for text in up] == sorted(numbers)
+    assert shown == 3  # label 1, label 10, label 11
 
 
 def test_hostile_names_are_only_text(screen, tmp_path):

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from program import PROGRAM, TORCH_PROGRAM, fail, lacuna, succeed
 
-NEED_TORCH = ["compare", "evaluate", "export", "predict", "profile", "train", "bench criteria", "bench step"]
+NEED_TORCH = ["compare", "evaluate", "explain", "export", "predict", "profile", "train", "bench criteria", "bench step"]
 
 with_torch = pytest.mark.skipif(not TORCH_PROGRAM.exists(), reason="a build without torch")
 without_torch = pytest.mark.skipif(TORCH_PROGRAM.exists(), reason="a build with torch")

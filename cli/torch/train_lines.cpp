@@ -19,6 +19,27 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-";
 }
 
+std::string score_number(const Score& score, double value) {
+  return score.higher_is_better ? number(value) : fmt::format("{:.4g}", value);
+}
+
+// "  best fitness 0.8123  worst size 0.1234": which of many parts, by a score.
+std::string extremes(const Json& parts, const Score& score) {
+  std::string best, worst;
+  double highest = 0, lowest = 0;
+  for (const auto& [name, part] : parts.items()) {
+    const double value =
+        score.higher_is_better ? double(part.at(score.name)) : -double(part.at(score.name));
+    if (!std::isfinite(value)) continue;
+    if (best.empty() || value > highest) best = name, highest = value;
+    if (worst.empty() || value < lowest) worst = name, lowest = value;
+  }
+  if (best.empty()) return "";
+  const double sign = score.higher_is_better ? 1 : -1;
+  return fmt::format("  best {} {}  worst {} {}", best, score_number(score, sign * highest), worst,
+                     score_number(score, sign * lowest));
+}
+
 std::string speed(const TrainProgress& p) {
   if (!std::isfinite(p.samples_per_s)) return "";
   return fmt::format("  {} samples/s  {} left", format_rate(p.samples_per_s),
@@ -75,19 +96,23 @@ void TrainLines::epoch(const TrainProgress& p, double train_loss,
                        const ValidationScores& validation) {
   std::string line =
       fmt::format("epoch {:>3}/{}  loss {}", p.epoch + 1, p.epochs, number(train_loss));
-  constexpr size_t kMostParts = 4;  // more do not fit a line: their means
-  const bool is_short = validation.parts.size() <= kMostParts;
-  for (size_t i = 0; !is_short && i < p.scores.size(); ++i)
-    line += fmt::format("  {}{} {}", i == 0 ? "validation " : "", p.scores[i].title,
-                        number(validation.values.at(i)));
-  const Json parts = is_short ? validation.parts : Json::object();
+  constexpr size_t kMostParts = 4;  // more do not fit a line: their mean, the best and the worst
+  const Json& parts = validation.parts;
+  const size_t shown = parts.size() <= kMostParts ? parts.size() : 0;
   for (const auto& [name, part] : parts.items()) {
-    std::string before = parts.size() > 1 ? fmt::format("  {}: ", name) : "  validation ";
+    if (shown == 0) break;
+    std::string before = shown > 1 ? fmt::format("  {}: ", name) : "  validation ";
     for (const Score& score : p.scores) {
-      const double value = part.at(score.name);
       line += fmt::format("{}{} {}", std::exchange(before, "  "), score.title,
-                          score.higher_is_better ? number(value) : fmt::format("{:.4g}", value));
+                          score_number(score, part.at(score.name)));
     }
+  }
+  if (parts.size() > 1) {
+    line += fmt::format("  mean of {}:", parts.size());
+    for (size_t i = 0; i < p.scores.size(); ++i)
+      line += fmt::format(" {} {}", p.scores[i].title,
+                          score_number(p.scores[i], validation.values.at(i)));
+    if (shown == 0) line += extremes(parts, p.scores.at(0));
   }
   print(line + speed(p));
 }

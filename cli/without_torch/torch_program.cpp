@@ -57,6 +57,7 @@ Json training_pace(const PlanTrainingCall&) {
 }
 void run(const CompareCall&) { need_torch("lacuna compare"); }
 void run(const EvaluateCall&) { need_torch("lacuna evaluate"); }
+void run(const ExplainCall&) { need_torch("lacuna explain"); }
 void run(const ExportCall&) { need_torch("lacuna export"); }
 void run(const PredictCall&) { need_torch("lacuna predict"); }
 void run(const ProfileCall&) { need_torch("lacuna profile"); }

@@ -163,15 +163,33 @@ std::string colour_bar(double left, double top, double bottom, uint64_t most,
   return out + text_at(left - 2, bottom + 17, "ts", unit) + "\n";
 }
 
+// The part of y = slope x + offset that lies within both axes.
+std::string line_within(const Axis& x, const Axis& y, double slope, double offset,
+                        const char* kind) {
+  double from = x.low(), to = x.high();
+  if (slope != 0) {
+    const double a = (y.low() - offset) / slope, b = (y.high() - offset) / slope;
+    from = std::max(from, std::min(a, b));
+    to = std::min(to, std::max(a, b));
+  } else if (!y.holds(offset)) {
+    return "";
+  }
+  if (!(from < to)) return "";
+  return line_between(x.pixel(from), y.pixel(slope * from + offset), x.pixel(to),
+                      y.pixel(slope * to + offset), kind);
+}
+
 }  // namespace
 
 std::string heat_map(const HeatMap& data) {
   const uint64_t bins = data.bins;
-  LACUNA_ASSERT(data.counts.size() == bins * bins && data.low < data.high);
+  LACUNA_ASSERT(data.counts.size() == bins * bins && data.x_low < data.x_high &&
+                data.y_low < data.y_high);
   const Frame frame = {480, 412, 58, 398, 26, 366};
-  const Axis x = Axis::exactly(data.low, data.high, frame.left, frame.right);
-  const Axis y = Axis::exactly(data.low, data.high, frame.bottom, frame.top);
-  const double step = (data.high - data.low) / double(bins);
+  const Axis x = Axis::exactly(data.x_low, data.x_high, frame.left, frame.right);
+  const Axis y = Axis::exactly(data.y_low, data.y_high, frame.bottom, frame.top);
+  const double x_step = (data.x_high - data.x_low) / double(bins);
+  const double y_step = (data.y_high - data.y_low) / double(bins);
   const double side = (frame.right - frame.left) / double(bins);
   const uint64_t most = *std::max_element(data.counts.begin(), data.counts.end());
   std::string out = svg_open(frame.width, frame.height) + y_axis(frame, y, data.y_label);
@@ -179,16 +197,17 @@ std::string heat_map(const HeatMap& data) {
     for (uint64_t i = 0; i < bins; ++i) {
       const uint64_t count = data.counts[j * bins + i];
       if (count == 0) continue;
-      const double x0 = data.low + double(i) * step, y0 = data.low + double(j) * step;
+      const double x0 = data.x_low + double(i) * x_step, y0 = data.y_low + double(j) * y_step;
       out += fmt::format(
           "<rect class=\"h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\">{}</rect>\n",
-          level_of(count, most), px(x.pixel(x0)), px(y.pixel(y0 + step)), px(side + 0.2),
+          level_of(count, most), px(x.pixel(x0)), px(y.pixel(y0 + y_step)), px(side + 0.2),
           px(side + 0.2),
           title_of(fmt::format("{} {:.3g} to {:.3g}, {} {:.3g} to {:.3g}: {} {}", data.x_label, x0,
-                               x0 + step, data.y_label, y0, y0 + step, with_commas(count),
+                               x0 + x_step, data.y_label, y0, y0 + y_step, with_commas(count),
                                data.unit)));
     }
-  out += line_between(frame.left, frame.bottom, frame.right, frame.top, "guide");
+  out += line_within(x, y, 1, 0, "guide");
+  if (std::isfinite(data.slope)) out += line_within(x, y, data.slope, data.offset, "fit");
   out += x_axis(frame, x, data.x_label, 6);
   out += colour_bar(frame.right + 16, frame.top, frame.bottom, most, data.unit);
   return out + "</svg>\n";

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,12 @@ struct Histogram {
 };
 std::string histogram(const Histogram& data);
 
-// Counts of points in square bins over the same range on both axes, colour by the logarithm of the
-// count, with the diagonal on which both values agree.
+// Counts of points in bins over a range of each axis, colour by the logarithm of the count. The
+// dashed line is where both values agree, the other one y = slope x + offset, where that is given.
 struct HeatMap {
   std::string x_label, y_label;
-  double low = 0, high = 1;
+  double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
+  double slope = std::numeric_limits<double>::quiet_NaN(), offset = 0;
   uint32_t bins = 1;
   std::vector<uint64_t> counts;  // [bins, bins], y first
   std::string unit;

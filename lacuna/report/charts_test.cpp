@@ -99,8 +99,10 @@ TEST(Histogram, HasABarForEveryBinThatHoldsSomething) {
 TEST(HeatMap, ColoursByTheLogarithmOfTheCount) {
   HeatMap map = {.x_label = "measured",
                  .y_label = "predicted",
-                 .low = -1,
-                 .high = 1,
+                 .x_low = -1,
+                 .x_high = 1,
+                 .y_low = -1,
+                 .y_high = 1,
                  .bins = 2,
                  .counts = {1, 0, 100, 10000},
                  .unit = "samples"};
@@ -114,8 +116,31 @@ TEST(HeatMap, ColoursByTheLogarithmOfTheCount) {
   for (std::sregex_iterator it(svg.begin(), svg.end(), cell), end; it != end; ++it)
     levels.push_back((*it)[1]);
   EXPECT_EQ(levels, (std::vector<std::string>{"1", "5", "9"}));
+  EXPECT_EQ(count(svg, "class=\"fit\""), 0u);
   map.counts = {0, 0, 0, 1};
   expect_sound(heat_map(map));
+}
+
+TEST(HeatMap, DrawsLinesWithinItsAxes) {
+  HeatMap map = {.x_label = "measured",
+                 .y_label = "predicted",
+                 .x_low = 0,
+                 .x_high = 4,
+                 .y_low = 0,
+                 .y_high = 1,
+                 .slope = 0.25,
+                 .bins = 1,
+                 .counts = {1},
+                 .unit = "samples"};
+  // The plot is 340 pixels wide and high, from (58, 366) on: the diagonal leaves it at a quarter.
+  std::string svg = heat_map(map);
+  EXPECT_THAT(svg, HasSubstr("class=\"guide\" d=\"M58 366L143 26\""));
+  EXPECT_THAT(svg, HasSubstr("class=\"fit\" d=\"M58 366L398 26\""));
+  map.slope = 0;
+  map.offset = 2;  // above the plot
+  svg = heat_map(map);
+  expect_sound(svg);
+  EXPECT_EQ(count(svg, "class=\"fit\""), 0u);
 }
 
 TEST(ForestPlot, DrawsIntervalsAndSaysWhatIsNotDefined) {
@@ -134,6 +159,18 @@ TEST(ForestPlot, DrawsIntervalsAndSaysWhatIsNotDefined) {
   EXPECT_THAT(svg, HasSubstr("model: Pearson 0.5 (interval 0.4 to 0.6)"));
   EXPECT_THAT(svg, HasSubstr(">not defined</text>"));
   EXPECT_THAT(svg, HasSubstr("a &quot;name&quot; that is much longer than its place …<"));
+}
+
+TEST(ForestPlot, DrawsTheNoiseCeilingInItsFirstPanelOnly) {
+  ForestPlot plot = {.panels = {"Pearson", "MSE"},
+                     .rows = {{"model", {{0.5, 0.4, 0.6}, {0.1, 0.1, 0.1}}, 0, true}},
+                     .ceiling = 0.9};
+  const std::string svg = forest_plot(plot);
+  expect_sound(svg);
+  EXPECT_EQ(count(svg, "class=\"ceiling\""), 1u);
+  EXPECT_THAT(svg, HasSubstr("<title>noise ceiling: 0.9</title>"));
+  plot.ceiling = kNotDefined;
+  EXPECT_EQ(count(forest_plot(plot), "class=\"ceiling\""), 0u);
 }
 
 TEST(BarChart, LeavesOutWhatWasNotMeasured) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "lacuna/core/error.h"
 #include "lacuna/screen/sample_groups.h"
@@ -13,49 +12,73 @@ namespace {
 constexpr uint64_t kLeastOfGene = 5, kLeastOfPair = 3;
 
 struct KeyedError {
-  uint64_t key;
-  double error;
+  uint64_t key;  // a gene, or two: the first << 32 | the second
+  float predicted, measured;
 };
 
 struct Sums {
   uint64_t key = 0, count = 0;
-  double absolute = 0, signed_sum = 0;
-  double mean_absolute() const { return absolute / double(count); }
+  double absolute = 0, squared = 0, predicted = 0, measured = 0, measured_squared = 0;
+
+  void add(double guess, double truth) {
+    ++count;
+    absolute += std::abs(guess - truth);
+    squared += (guess - truth) * (guess - truth);
+    predicted += guess;
+    measured += truth;
+    measured_squared += truth * truth;
+  }
+  GroupError error(bool is_pair) const {
+    GroupError result;
+    const double n = double(count);
+    if (is_pair) result.genes.push_back(uint32_t(key >> 32));
+    result.genes.push_back(uint32_t(key));
+    result.count = count;
+    result.mean_absolute = absolute / n;
+    result.measured = measured / n;
+    result.predicted = predicted / n;
+    result.mean = result.predicted - result.measured;
+    const double variance = measured_squared / n - result.measured * result.measured;
+    // Of equal measurements rounding leaves a little.
+    const bool has_spread = variance > 1e-12 * (measured_squared / n);
+    result.spread = has_spread ? std::sqrt(variance) : 0;
+    result.relative = has_spread ? std::sqrt(squared / n) / result.spread : kNotDefined;
+    return result;
+  }
 };
 
 std::vector<Sums> sum_by_key(std::vector<KeyedError> errors) {
   std::stable_sort(errors.begin(), errors.end(),
                    [](const auto& a, const auto& b) { return a.key < b.key; });
   std::vector<Sums> groups;
-  for (const auto& [key, error] : errors) {
+  for (const auto& [key, predicted, measured] : errors) {
     if (groups.empty() || groups.back().key != key) groups.push_back({.key = key});
-    ++groups.back().count;
-    groups.back().absolute += std::abs(error);
-    groups.back().signed_sum += error;
+    groups.back().add(double(predicted), double(measured));
   }
   return groups;
 }
 
-GroupErrors rank(std::vector<Sums> groups, uint64_t least, size_t shown,
-                 const std::function<std::string(uint64_t)>& name_of) {
+GroupErrors rank(std::vector<Sums> sums, bool is_pair, size_t shown) {
+  uint64_t least = is_pair ? kLeastOfPair : kLeastOfGene;
   const auto is_small = [&](const Sums& group) { return group.count < least; };
   GroupErrors result;
-  if (std::all_of(groups.begin(), groups.end(), is_small)) least = 1;
+  if (std::all_of(sums.begin(), sums.end(), is_small)) least = 1;
   result.least = least;
-  result.smaller = std::erase_if(groups, is_small);
-  result.groups = groups.size();
-  std::sort(groups.begin(), groups.end(), [](const Sums& a, const Sums& b) {
-    const double x = a.mean_absolute(), y = b.mean_absolute();
-    return x != y ? x > y : a.key < b.key;
+  result.smaller = std::erase_if(sums, is_small);
+  result.groups = sums.size();
+  std::vector<GroupError> groups;
+  for (const Sums& sum : sums) groups.push_back(sum.error(is_pair));
+  const auto value = [&](const GroupError& group) {
+    return is_pair ? group.mean_absolute : group.relative;
+  };
+  std::sort(groups.begin(), groups.end(), [&](const GroupError& a, const GroupError& b) {
+    const double x = value(a), y = value(b);
+    if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
+    return x != y && !std::isnan(x) ? x > y : a.genes < b.genes;
   });
-  for (const auto& group : groups) {
-    result.mean_absolute.push_back(group.mean_absolute());
-    if (result.worst.size() < shown)
-      result.worst.push_back({.name = name_of(group.key),
-                              .count = group.count,
-                              .mean_absolute = group.mean_absolute(),
-                              .mean = group.signed_sum / double(group.count)});
-  }
+  for (const GroupError& group : groups) result.all.push_back(value(group));
+  groups.resize(std::min(shown, groups.size()));
+  result.worst = std::move(groups);
   return result;
 }
 
@@ -76,7 +99,8 @@ ErrorsByGene errors_by_gene(const Screen& screen, const PartPredictions& predict
           "evaluate` again",
           name(predictions.part), sample, screen.path().string(), sets.size());
     const uint64_t at = row * labels + label;
-    const double error = double(predictions.predicted[at]) - double(predictions.measured[at]);
+    const float predicted = predictions.predicted[at], measured = predictions.measured[at];
+    const double error = double(predicted) - double(measured);
     if (!std::isfinite(error)) continue;
     ++result.samples;
     result.mean_absolute += std::abs(error);
@@ -85,19 +109,15 @@ ErrorsByGene errors_by_gene(const Screen& screen, const PartPredictions& predict
     result.has_too_many_pairs = result.all_pairs > most_pairs;
     if (result.has_too_many_pairs) of_pairs = {};
     for (size_t i = 0; i < genes.size(); ++i) {
-      of_genes.push_back({genes[i], error});
+      of_genes.push_back({genes[i], predicted, measured});
       if (result.has_too_many_pairs) continue;
       for (size_t j = i + 1; j < genes.size(); ++j)
-        of_pairs.push_back({uint64_t(genes[i]) << 32 | genes[j], error});
+        of_pairs.push_back({uint64_t(genes[i]) << 32 | genes[j], predicted, measured});
     }
   }
   if (result.samples > 0) result.mean_absolute /= double(result.samples);
-  const Names& names = screen.graph().genes().names;
-  result.genes = rank(sum_by_key(std::move(of_genes)), kLeastOfGene, shown,
-                      [&](uint64_t key) { return names.shown(uint32_t(key)); });
-  result.pairs = rank(sum_by_key(std::move(of_pairs)), kLeastOfPair, shown, [&](uint64_t key) {
-    return names.shown(uint32_t(key >> 32)) + " + " + names.shown(uint32_t(key));
-  });
+  result.genes = rank(sum_by_key(std::move(of_genes)), false, shown);
+  result.pairs = rank(sum_by_key(std::move(of_pairs)), true, shown);
   return result;
 }
 

@@ -3,6 +3,12 @@
 // The error of a sample is predicted minus measured. It counts for every gene that the sample
 // removes and for every pair of them. Samples without a measurement, or whose prediction is not
 // finite, are left out.
+//
+// Genes differ in how much there is to predict: an error of 0.05 is a failure for a gene whose
+// labels all lie within 0.02, and a success for one that spans 1. So genes are ranked by their
+// error (root of the mean square) over the spread of their measurements (standard deviation): 1 is
+// what the gene's own mean would reach. Pairs have few samples, and no spread to speak of: they are
+// ranked by their mean absolute error.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +21,19 @@
 namespace lacuna::report {
 
 struct GroupError {
-  std::string name;  // "YAL001C", "YAL001C + YBR020W"
+  std::vector<uint32_t> genes;  // one, or two
   uint64_t count = 0;
   double mean_absolute = 0, mean = 0;
+  double measured = 0, predicted = 0;  // means
+  double spread = 0;                   // standard deviation of the measurements
+  double relative = 0;  // root of the mean squared error / spread; NaN without spread
 };
 
 // The groups (genes, or pairs) with at least `least` samples.
 struct GroupErrors {
-  std::vector<GroupError> worst;      // by mean absolute error, the largest first
-  std::vector<double> mean_absolute;  // [groups] of all of them, in no given order
+  std::vector<GroupError>
+      worst;                // genes by `relative`, pairs by `mean_absolute`; the largest first
+  std::vector<double> all;  // [groups] the same of all of them, descending; NaN at the end
   uint64_t least = 1;
   uint64_t groups = 0, smaller = 0;  // with at least that many samples, and with fewer
 };

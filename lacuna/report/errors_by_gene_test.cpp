@@ -26,11 +26,20 @@ Samples random_samples(Random& random, uint64_t count) {
   return builder.finish();
 }
 
-// By plain loops: mean |error| and count of every group of `size` genes.
-std::map<std::string, std::pair<uint64_t, double>> by_loops(const Screen& screen,
-                                                            const PartPredictions& predictions,
-                                                            size_t size) {
-  std::map<std::string, std::pair<uint64_t, double>> groups;
+// What a group was predicted and measured, sample by sample.
+struct Group {
+  std::vector<double> predicted, measured;
+};
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / double(values.size());
+}
+
+// By plain loops: every group of `size` genes.
+std::map<std::vector<uint32_t>, Group> by_loops(const Screen& screen,
+                                                const PartPredictions& predictions, size_t size) {
+  std::map<std::vector<uint32_t>, Group> groups;
   const RemovedReader reader(screen.samples());
   std::vector<uint32_t> removed;
   for (size_t row = 0; row < predictions.samples.size(); ++row) {
@@ -42,10 +51,9 @@ std::map<std::string, std::pair<uint64_t, double>> by_loops(const Screen& screen
     for (const uint32_t a : genes)
       for (const uint32_t b : genes) {
         if (size == 1 ? a != b : a >= b) continue;
-        const auto& names = screen.graph().genes().names;
-        auto& [count, sum] = groups[size == 1 ? names[a] : names[a] + " + " + names[b]];
-        ++count;
-        sum += std::abs(error);
+        Group& group = groups[size == 1 ? std::vector{a} : std::vector{a, b}];
+        group.predicted.push_back(predictions.predicted[row * 2 + 1]);
+        group.measured.push_back(predictions.measured[row * 2 + 1]);
       }
   }
   return groups;
@@ -76,24 +84,41 @@ TEST(ErrorsByGene, AgreesWithPlainLoops) {
        {std::pair<size_t, const GroupErrors*>{1, &errors.genes}, {2, &errors.pairs}}) {
     auto expected = by_loops(screen, predictions, size);
     const uint64_t all = expected.size();
-    std::erase_if(expected, [&](const auto& group) { return group.second.first < found->least; });
+    std::erase_if(expected,
+                  [&](const auto& group) { return group.second.measured.size() < found->least; });
     EXPECT_EQ(found->least, size == 1 ? 5u : 3u);
     EXPECT_EQ(found->groups, expected.size());
     EXPECT_EQ(found->smaller, all - expected.size());
     ASSERT_EQ(found->worst.size(), expected.size());
     for (size_t i = 0; i < found->worst.size(); ++i) {
       const GroupError& group = found->worst[i];
-      ASSERT_TRUE(expected.contains(group.name)) << group.name;
-      EXPECT_EQ(group.count, expected[group.name].first);
-      EXPECT_NEAR(group.mean_absolute, expected[group.name].second / double(group.count), 1e-9);
-      EXPECT_LE(std::abs(group.mean), group.mean_absolute + 1e-12);
-      EXPECT_TRUE(i == 0 || group.mean_absolute <= found->worst[i - 1].mean_absolute);
+      ASSERT_TRUE(expected.contains(group.genes));
+      const auto& [predicted, measured] = expected[group.genes];
+      ASSERT_EQ(group.count, measured.size());
+      std::vector<double> absolute, squared, away;
+      for (size_t k = 0; k < measured.size(); ++k) {
+        absolute.push_back(std::abs(predicted[k] - measured[k]));
+        squared.push_back(absolute.back() * absolute.back());
+        away.push_back(std::pow(measured[k] - mean_of(measured), 2));
+      }
+      EXPECT_NEAR(group.mean_absolute, mean_of(absolute), 1e-9);
+      EXPECT_NEAR(group.measured, mean_of(measured), 1e-9);
+      EXPECT_NEAR(group.predicted, mean_of(predicted), 1e-9);
+      EXPECT_NEAR(group.mean, mean_of(predicted) - mean_of(measured), 1e-9);
+      EXPECT_NEAR(group.spread, std::sqrt(mean_of(away)), 1e-6);
+      EXPECT_NEAR(group.relative, std::sqrt(mean_of(squared) / mean_of(away)), 1e-6);
+      const auto ranked = [&](const GroupError& of) {
+        return size == 1 ? of.relative : of.mean_absolute;
+      };
+      EXPECT_EQ(found->all[i], ranked(group));
+      EXPECT_TRUE(i == 0 || ranked(group) <= ranked(found->worst[i - 1]));
     }
   }
   EXPECT_EQ(errors_by_gene(screen, predictions, 1, 2).genes.worst.size(), 2u);
 
   uint64_t pairs = 0;
-  for (const auto& [name, group] : by_loops(screen, predictions, 2)) pairs += group.first;
+  for (const auto& [genes, group] : by_loops(screen, predictions, 2))
+    pairs += group.measured.size();
   EXPECT_EQ(errors.all_pairs, pairs);
   EXPECT_FALSE(errors_by_gene(screen, predictions, 1, 1000, pairs).has_too_many_pairs);
   const ErrorsByGene without = errors_by_gene(screen, predictions, 1, 1000, pairs - 1);
@@ -117,7 +142,8 @@ TEST(ErrorsByGene, RanksSmallGroupsWhereThereAreNoOthers) {
   const ErrorsByGene errors = errors_by_gene(screen, predictions, 0);
   EXPECT_EQ(errors.genes.least, 1u);
   ASSERT_EQ(errors.pairs.worst.size(), 1u);
-  EXPECT_EQ(errors.pairs.worst[0].name, "G0 + G1");
+  EXPECT_EQ(errors.pairs.worst[0].genes, (std::vector<uint32_t>{0, 1}));
+  EXPECT_TRUE(std::isnan(errors.genes.worst.at(0).relative));  // one measurement has no spread
   EXPECT_EQ(errors.pairs.worst[0].mean, -1);
 }
 

@@ -42,11 +42,19 @@ Cell text_cell(std::string_view text) { return {escape(text), false}; }
 Cell number_cell(double value) { return {number(value), true}; }
 Cell count_cell(uint64_t count) { return {with_commas(count), true}; }
 
-std::string table(const std::vector<std::string>& head, const std::vector<TableRow>& rows) {
-  std::string out = "<div class=\"scroll\"><table><thead><tr>";
+namespace {
+
+std::string table_of(const std::vector<std::string>& head, const std::vector<TableRow>& rows,
+                     bool is_sortable) {
+  constexpr size_t kTall = 25;  // rows; more scroll in a box of their own
+  std::string out =
+      fmt::format("<div class=\"scroll{}\"><table{}><thead><tr>",
+                  rows.size() > kTall ? " tall" : "", is_sortable ? " class=\"sortable\"" : "");
   for (size_t c = 0; c < head.size(); ++c) {
     const bool right = !rows.empty() && c < rows[0].cells.size() && rows[0].cells[c].is_number;
-    out += fmt::format("<th{}>{}</th>", right ? " class=\"n\"" : "", escape(head[c]));
+    const char* number =
+        is_sortable ? " class=\"n\" data-sort-method=\"n\" data-sort-reverse" : " class=\"n\"";
+    out += fmt::format("<th{}>{}</th>", right ? number : "", escape(head[c]));
   }
   out += "</tr></thead><tbody>\n";
   for (const auto& row : rows) {
@@ -56,6 +64,22 @@ std::string table(const std::vector<std::string>& head, const std::vector<TableR
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+}  // namespace
+
+std::string table(const std::vector<std::string>& head, const std::vector<TableRow>& rows) {
+  return table_of(head, rows, false);
+}
+
+std::string sortable_table(const std::vector<std::string>& head, const std::vector<TableRow>& rows,
+                           std::string_view find) {
+  const std::string out = table_of(head, rows, rows.size() > 1);
+  if (find.empty() || rows.size() <= 1) return out;
+  return fmt::format(
+      "<div class=\"found\"><input type=\"search\" placeholder=\"find {0}\" aria-label=\"find "
+      "{0}\">{1}</div>\n",
+      escape(find), out);
 }
 
 std::string figure(std::string_view title, std::string_view html, std::string_view note) {

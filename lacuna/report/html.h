@@ -35,6 +35,11 @@ struct TableRow {
 };
 // head: plain text. A column is set to the right where its first cell is.
 std::string table(const std::vector<std::string>& head, const std::vector<TableRow>& rows);
+// The same, sorted by a column where its head is clicked (numbers by the number that a cell begins
+// with, the largest first). find: what stands in a box above it that leaves only the rows with what
+// is typed there ("a gene"); empty: no box.
+std::string sortable_table(const std::vector<std::string>& head, const std::vector<TableRow>& rows,
+                           std::string_view find = {});
 
 // A figure: a title, the drawing, and a note below it (prose; may be empty).
 std::string figure(std::string_view title, std::string_view html, std::string_view note = {});

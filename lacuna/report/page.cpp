@@ -5,6 +5,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/report/html.h"
 
+extern const char* const tablesort_text;  // third_party/tablesort, through CMake
+
 namespace lacuna::report {
 namespace {
 
@@ -54,7 +56,7 @@ b.warn{color:var(--warn)}
 .cards{display:flex;flex-wrap:wrap;gap:12px;margin:12px 0 16px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px;
  min-width:136px;flex:1 1 136px;display:flex;flex-direction:column}
-.card b{font-size:17.5px;white-space:nowrap;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
+.card b{font-size:17.5px;font-weight:650;font-variant-numeric:tabular-nums;line-height:1.3}
 .card span{font-size:13.5px}
 .card small{color:var(--pale);font-size:12.5px;overflow-wrap:anywhere}
 .figures{display:grid;gap:16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,440px),1fr));
@@ -76,17 +78,26 @@ svg.plot.wide{min-width:640px}
 .field img{display:block;width:100%;image-rendering:pixelated;border:1px solid var(--line)}
 .field small{display:block;color:var(--pale);font-size:12px;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:12px 0}
+.tall{max-height:560px;overflow-y:auto}
+.tall th{position:sticky;top:0;background:var(--bg)}figure .tall th{background:var(--card)}
 table{border-collapse:collapse;font-size:13.5px;min-width:40%}
 th{font-weight:600;color:var(--pale);text-align:left;vertical-align:bottom}
 th,td{padding:4px 16px 4px 0;border-bottom:1px solid var(--line)}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums}
 td.n{white-space:nowrap}
 tr.strong td{font-weight:600}
+.sortable th{cursor:pointer}.sortable th:hover{color:var(--fg)}
+.sortable th[aria-sort=ascending]::after{content:" \2191"}
+.sortable th[aria-sort=descending]::after{content:" \2193"}
+input[type=search]{font:inherit;font-size:13.5px;color:var(--fg);background:var(--card);padding:4px 10px;
+ border:1px solid var(--line);border-radius:6px;width:240px;max-width:100%}
 .whole{white-space:nowrap}
 code{font:.93em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 figure table{width:100%}figure td:first-child{overflow-wrap:anywhere}
 .cellbar{display:inline-block;width:64px;height:9px;margin-right:8px;text-align:left}
 .cellbar i{display:block;height:100%;background:var(--c0);border-radius:2px}
+.heat{display:inline-block;padding:0 6px;border-radius:4px;
+ background:color-mix(in srgb,var(--accent) calc(var(--level)*.45),transparent)}
 details{margin:12px 0}
 summary{cursor:pointer;font-weight:600;overflow-wrap:anywhere}
 .run>details{border:1px solid var(--line);border-radius:10px;padding:12px 16px;margin:10px 0}
@@ -99,7 +110,9 @@ pre{background:var(--card);border:1px solid var(--line);border-radius:8px;paddin
  border-radius:6px;box-shadow:0 3px 12px rgba(0,0,0,.18);overflow-wrap:anywhere}
 #tip[hidden]{display:none}
 #tip svg{margin-right:6px}
-@media print{header button,nav,.copy{display:none}figure,details{break-inside:avoid}}
+@media print{header button,nav,.copy,input[type=search]{display:none}figure,tr,.card{break-inside:avoid}
+ body{max-width:none;padding:0}.scroll,figure{overflow:visible;max-height:none}svg.plot.wide{min-width:0}
+ h2,h3,figcaption{break-after:avoid}table{font-size:11.5px}th,td{padding-right:9px}}
 )css";
 
 constexpr const char* kDrawings = R"css(
@@ -111,6 +124,8 @@ svg .axis{stroke:var(--pale);stroke-width:1;opacity:.7}
 svg .grid{stroke:var(--grid);stroke-width:1}
 svg .guide{stroke:var(--fg);stroke-width:1;stroke-dasharray:4 4;opacity:.45;fill:none;
  pointer-events:none}
+svg .fit{stroke:var(--c1);stroke-width:1.6;fill:none;pointer-events:none}
+svg .ceiling{stroke:var(--c2);stroke-width:1.4;stroke-dasharray:7 3;fill:none}
 svg .hit{fill:transparent}
 svg .hollow{fill:var(--card)}
 svg .wide{stroke-width:2}
@@ -243,6 +258,24 @@ constexpr const char* kScript = R"js(
     if (!event.relatedTarget) tip.hidden = true;
   });
 
+  // ---- tables: sorted by a click on their head, and only the rows with what is looked for
+  function numberOf(text) {
+    var value = parseFloat(text.replace(/,/g, ''));
+    return isNaN(value) ? -Infinity : value;
+  }
+  Tablesort.extend('n', function () { return false; }, function (a, b) {
+    var x = numberOf(a), y = numberOf(b);
+    return x === y ? 0 : x < y ? 1 : -1;
+  });
+  document.querySelectorAll('table.sortable').forEach(function (table) { new Tablesort(table); });
+  document.addEventListener('input', function (event) {
+    if (event.target.type !== 'search') return;
+    var words = event.target.value.trim().toLowerCase();
+    event.target.parentNode.querySelectorAll('tbody tr').forEach(function (row) {
+      row.hidden = row.textContent.toLowerCase().indexOf(words) < 0;
+    });
+  });
+
   // ---- folds and copies
   document.addEventListener('click', function (event) {
     var link = event.target.closest('a[href^="#run"]'), button = event.target.closest('.copy');
@@ -297,9 +330,9 @@ std::string page(std::string_view title, std::string_view subtitle, std::string_
     out += fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", section.id,
                        escape(section.title), section.html);
   return out + fmt::format(
-                   "</main>\n<div id=\"tip\" hidden></div>\n<script>{}</script>\n</body>\n"
+                   "</main>\n<div id=\"tip\" hidden></div>\n<script>{}\n{}</script>\n</body>\n"
                    "</html>\n",
-                   kScript);
+                   tablesort_text, kScript);
 }
 
 std::string standalone(const std::string& svg) {

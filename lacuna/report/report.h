@@ -8,6 +8,7 @@
 // adds some hundred kilobytes.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,18 @@
 
 namespace lacuna {
 
+// What a report is asked for beside its runs.
+struct ReportOptions {
+  // What is called strong: at most -threshold or at least threshold, in a label's own units. NaN:
+  // the lowest and the highest twentieth of what was measured.
+  double threshold = std::numeric_limits<double>::quiet_NaN();
+  std::vector<std::string> genes = {};  // each gets a page of its own; a run needs its screen then
+};
+
 // Reads the runs (run/run_contents.h) and their screens, where these are still there, and writes
 // the file atomically. Returns how many runs are in it. Throws Error where a run cannot be read or
 // the file cannot be written.
 size_t write_report(const std::vector<fs::path>& runs, const fs::path& out,
-                    Progress& progress = Progress::none());
+                    Progress& progress = Progress::none(), const ReportOptions& options = {});
 
 }  // namespace lacuna

@@ -13,20 +13,20 @@ namespace lacuna::report {
 namespace {
 
 constexpr double kWidth = 1040, kRight = 26, kGap = 46, kTop = 34, kRow = 24, kNote = 18;
-constexpr size_t kNameCharacters = 44;
+constexpr size_t kNameCharacters = 44;  // of bars
 
 // Where the plot begins: behind the longest name.
 template <class Rows>
-double room_for_names(const Rows& rows) {
+double room_for_names(const Rows& rows, size_t characters) {
   double room = 190;
   for (const auto& row : rows)
-    room = std::max(room, text_width(shortened(row.name, kNameCharacters), true) + 16);
+    room = std::max(room, text_width(shortened(row.name, characters), true) + 16);
   return room;
 }
 
-std::string row_name(double x, double y, const std::string& name, bool is_strong) {
-  std::string text =
-      text_at(x - 12, y + 4, is_strong ? "te b" : "te", shortened(name, kNameCharacters));
+std::string row_name(double x, double y, const std::string& name, bool is_strong,
+                     size_t characters) {
+  std::string text = text_at(x - 12, y + 4, is_strong ? "te b" : "te", shortened(name, characters));
   return "<g>" + title_of(name) + text + "</g>";
 }
 
@@ -36,6 +36,7 @@ Axis panel_axis(const ForestPlot& plot, size_t panel, double from, double to) {
     for (const double value :
          {row.estimates[panel].value, row.estimates[panel].low, row.estimates[panel].high})
       range.add(value);
+  if (panel == 0) range.add(plot.ceiling);
   // Correlations are read against zero, when zero is not far.
   if (!plot.is_log && range.low > 0 && range.low < 0.6 * range.high) range.low = 0;
   return Axis::covering(range.low, range.high, from, to, plot.is_log);
@@ -71,6 +72,11 @@ std::string panel_of(const ForestPlot& plot, size_t panel, double from, double t
     out += line_between(at, kTop - 6, at, bottom, tick.value == 0 ? "axis" : "grid");
     out += text_at(at, bottom + 16, "tm", tick.label);
   }
+  if (panel == 0 && std::isfinite(plot.ceiling))
+    out +=
+        "<g>" + title_of(fmt::format("noise ceiling: {}", number(plot.ceiling))) +
+        line_between(x.pixel(plot.ceiling), kTop - 12, x.pixel(plot.ceiling), bottom, "ceiling") +
+        "</g>\n";
   for (size_t r = 0; r < plot.rows.size(); ++r) {
     const Estimate& estimate = plot.rows[r].estimates[panel];
     const double y = kTop + (double(r) + 0.5) * kRow;
@@ -93,12 +99,12 @@ std::string forest_plot(const ForestPlot& plot) {
   for (const auto& row : plot.rows) LACUNA_ASSERT(row.estimates.size() == plot.panels.size());
   const double bottom = kTop + kRow * double(plot.rows.size()) + 4;
   const double panels = double(plot.panels.size());
-  const double names = room_for_names(plot.rows);
+  const double names = room_for_names(plot.rows, plot.name_characters);
   const double width = (kWidth - names - kRight - kGap * (panels - 1)) / panels;
   std::string out = svg_open(kWidth, bottom + 26 + kNote * double(plot.notes.size()));
   for (size_t r = 0; r < plot.rows.size(); ++r)
-    out +=
-        row_name(names, kTop + (double(r) + 0.5) * kRow, plot.rows[r].name, plot.rows[r].is_strong);
+    out += row_name(names, kTop + (double(r) + 0.5) * kRow, plot.rows[r].name,
+                    plot.rows[r].is_strong, plot.name_characters);
   for (size_t p = 0; p < plot.panels.size(); ++p) {
     const double from = names + double(p) * (width + kGap);
     out += panel_of(plot, p, from, from + width, bottom);
@@ -117,7 +123,7 @@ std::string bar_chart(const BarChart& chart) {
   range.add(0);
   for (const auto& row : chart.rows)
     for (const double value : row.values) range.add(value);
-  const double names = room_for_names(chart.rows);
+  const double names = room_for_names(chart.rows, kNameCharacters);
   const Axis x = Axis::covering(range.low, range.high, names, kWidth - kRight);
   std::string out = svg_open(kWidth, bottom + 44);
   const Frame frame = {kWidth, bottom + 44, names, kWidth - kRight, top, bottom};
@@ -127,7 +133,7 @@ std::string bar_chart(const BarChart& chart) {
     const BarRow& row = chart.rows[r];
     LACUNA_ASSERT(row.values.size() == chart.groups.size());
     const double y = top + row_height * double(r);
-    out += row_name(names, y + row_height / 2, row.name, false);
+    out += row_name(names, y + row_height / 2, row.name, false, kNameCharacters);
     for (size_t g = 0; g < row.values.size(); ++g) {
       if (!std::isfinite(row.values[g]) || row.values[g] == 0) continue;
       const double zero = x.pixel(0), end = x.pixel(row.values[g]);

@@ -21,6 +21,9 @@ struct ForestPlot {
   bool is_log = false;                  // where all values are above zero
   std::string missing = "not defined";  // stands where a value is not finite
   std::vector<std::string> notes = {};  // lines under the plot
+  // What noise leaves to any model, a line in the first panel; NaN: not known.
+  double ceiling = kNotDefined;
+  size_t name_characters = 44;  // longer names are cut, and whole on hover
 };
 std::string forest_plot(const ForestPlot& plot);
 

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <regex>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/text.h"
+#include "lacuna/report/html.h"
 #include "lacuna/report/measured_on.h"
 
 namespace lacuna::report {
@@ -158,7 +160,21 @@ void compare(const RunContents& run, RunScreen& found) {
                   differing.size() > named ? ", ..." : "");
 }
 
+// YAL002W, YBR085C-A, Q0045 (of mitochondria): systematic names of yeast genes.
+bool is_yeast_name(const std::string& name) {
+  static const std::regex kPattern("Y[A-P][LR][0-9]{3}[WC](-[A-Z])?|Q0[0-9]{3}");
+  return std::regex_match(name, kPattern);
+}
+
 }  // namespace
+
+std::string gene_html(const Screen& screen, uint32_t gene) {
+  const Names& names = screen.graph().genes().names;
+  const std::string& name = names[gene];
+  const std::string shown = escape(names.shown(gene));
+  if (!is_yeast_name(name)) return shown;
+  return fmt::format("<a href=\"https://www.yeastgenome.org/locus/{}\">{}</a>", name, shown);
+}
 
 std::vector<RunScreen> find_screens(const std::vector<RunContents>& runs, Progress& progress) {
   std::map<fs::path, RunScreen> known;

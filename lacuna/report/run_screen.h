@@ -34,4 +34,7 @@ struct RunScreen {
 // told in `problem`.
 std::vector<RunScreen> find_screens(const std::vector<RunContents>& runs, Progress& progress);
 
+// The name of a gene; that of a yeast gene links to its page at the Saccharomyces Genome Database.
+std::string gene_html(const Screen& screen, uint32_t gene);
+
 }  // namespace lacuna::report

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "lacuna/core/text/text.h"
-#include "lacuna/report/charts.h"
-#include "lacuna/report/errors_by_gene.h"
 #include "lacuna/report/html.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
@@ -16,18 +16,9 @@
 namespace lacuna::report {
 namespace {
 
-constexpr size_t kLabelsShown = 8;  // plots of more labels would make the file large
-
 std::string not_evaluated(const RunContents& run) {
   return note(
       fmt::format("Not evaluated yet: `lacuna evaluate {}`.", shell_word(run.path.string())));
-}
-
-std::string not_predicted(const RunContents& run) {
-  return note(
-      fmt::format("There are no predictions beside evaluation.json; `lacuna evaluate {}` "
-                  "writes them.",
-                  shell_word(run.path.string())));
 }
 
 // ---- baselines
@@ -74,25 +65,72 @@ std::string about_baseline(const Scores& baseline) {
   return about + (about.empty() || baseline.note.empty() ? "" : "; ") + baseline.note;
 }
 
+// Baselines that predict the same, as the first of them.
+struct EqualBaselines {
+  const Scores* scores;
+  std::vector<std::string> names;
+};
+
+bool has_equal_metrics(const Metrics& a, const Metrics& b) {
+  if (a.count != b.count) return false;
+  for (const MetricField& metric : kMetrics) {
+    const double x = a.*metric.value, y = b.*metric.value;
+    if (std::isnan(x) != std::isnan(y)) return false;
+    if (!std::isnan(x) && std::abs(x - y) > 1e-6 * std::max(std::abs(x), std::abs(y))) return false;
+  }
+  return true;
+}
+
+std::vector<EqualBaselines> merged(std::span<const Scores> baselines) {
+  std::vector<EqualBaselines> result;
+  for (const Scores& baseline : baselines) {
+    const auto same = std::find_if(result.begin(), result.end(), [&](const EqualBaselines& equal) {
+      return has_equal_metrics(equal.scores->metrics, baseline.metrics);
+    });
+    if (same != result.end())
+      same->names.push_back(baseline.predictor);
+    else
+      result.push_back({&baseline, {baseline.predictor}});
+  }
+  return result;
+}
+
+// Why they are equal, as far as that can be told.
+std::string why_equal(const std::vector<std::string>& names) {
+  const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
+  if ((has("gene") && has("pair")) || (has("ridge") && has("ridge_pairs")))
+    return "the same scores: no sample of this part removes a pair that recurs in training, so "
+           "that pairs add nothing";
+  if (has("mean"))
+    return "the same scores: training never removes the genes of this part, so that they have no "
+           "effect";
+  return "the same scores on this part";
+}
+
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
   const bool has_baselines = !label.baselines().empty();
   std::vector<TableRow> rows = {scores_row(label.model(), "", true)};
   if (has_baselines) rows[0].cells.push_back({"", true});
   std::vector<ForestRow> forest = {{"model", estimates_of(label.model()), 0, true}};
-  for (const Scores& baseline : label.baselines()) {
-    rows.push_back(scores_row(baseline, about_baseline(baseline), false));
-    rows.back().cells.push_back(difference_cell(baseline.difference));
-    forest.push_back({baseline.predictor, estimates_of(baseline), 1, false});
+  for (const auto& [scores, names] : merged(label.baselines())) {
+    Scores row = *scores;
+    row.predictor = fmt::format("{}", fmt::join(names, " = "));
+    rows.push_back(
+        scores_row(row, names.size() > 1 ? why_equal(names) : about_baseline(*scores), false));
+    rows.back().cells.push_back(difference_cell(scores->difference));
+    forest.push_back({row.predictor, estimates_of(*scores), 1, false});
   }
-  std::string out = figure(fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
-                                       with_commas(part.samples)),
-                           forest_plot({metric_panels(), forest, false}),
-                           has_baselines ? "" : "No baselines were evaluated.");
+  std::string out = figure(
+      fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
+                  with_commas(part.samples)),
+      forest_plot(
+          {.panels = metric_panels(), .rows = forest, .ceiling = ceiling_of(&part, label.label)}),
+      has_baselines ? "" : "No baselines were evaluated.");
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");
   const std::string ceiling = std::isnan(label.ceiling) ? "" : note(escape(ceiling_text(label)));
-  return out + table(head, rows) + ceiling;
+  return out + sortable_table(head, rows) + ceiling;
 }
 
 // What the intervals of a part are over, and what is made of the differences.
@@ -110,122 +148,11 @@ std::string drawn_words(const Evaluation& evaluation, const PartEvaluation& part
 }
 
 std::string part_block(const PartEvaluation& part) {
+  if (part.labels.size() == 1) return label_block(part, part.labels[0]);
   std::string out;
-  for (const auto& label : part.labels) out += label_block(part, label);
+  for (const auto& label : part.labels)
+    out += fold(label.label, label_block(part, label), &label == &part.labels[0]);
   return out;
-}
-
-// ---- predicted against measured
-
-struct Density {
-  HeatMap map;
-  uint64_t shown = 0, outside = 0, missing = 0;
-};
-
-double quantile(std::vector<float>& values, double part) {
-  const auto at = values.begin() + ptrdiff_t(part * double(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return double(*at);
-}
-
-// The same range on both axes: all but the outermost thousandth of either side.
-Density density_of(const PartPredictions& predictions, uint64_t label) {
-  constexpr double kOutermost = 0.0005;
-  std::vector<float> predicted, measured;
-  Density result;
-  for (uint64_t i = label; i < predictions.predicted.size(); i += predictions.label_count()) {
-    const float x = predictions.measured[i], y = predictions.predicted[i];
-    if (std::isfinite(x) && std::isfinite(y)) {
-      measured.push_back(x);
-      predicted.push_back(y);
-    } else {
-      ++result.missing;
-    }
-  }
-  result.shown = measured.size();
-  if (measured.empty()) return result;
-  auto xs = measured, ys = predicted;
-  double low = std::min(quantile(xs, kOutermost), quantile(ys, kOutermost));
-  double high = std::max(quantile(xs, 1 - kOutermost), quantile(ys, 1 - kOutermost));
-  if (!(high > low)) low -= 0.5, high += 0.5;
-  const double room = 0.02 * (high - low);
-  HeatMap& map = result.map;
-  map = {.x_label = "measured",
-         .y_label = "predicted",
-         .low = low - room,
-         .high = high + room,
-         .bins = uint32_t(std::clamp(std::sqrt(double(measured.size())), 10.0, 44.0)),
-         .counts = {},
-         .unit = "samples"};
-  map.counts.resize(uint64_t(map.bins) * map.bins);
-  const double scale = map.bins / (map.high - map.low);
-  for (size_t i = 0; i < measured.size(); ++i) {
-    const double x = (double(measured[i]) - map.low) * scale;
-    const double y = (double(predicted[i]) - map.low) * scale;
-    const bool is_inside = x >= 0 && y >= 0 && x < map.bins && y < map.bins;
-    result.outside += !is_inside;
-    if (is_inside) ++map.counts[uint64_t(y) * map.bins + uint64_t(x)];
-  }
-  return result;
-}
-
-std::string density_figure(const PartPredictions& predictions, uint64_t label,
-                           const std::string& label_name) {
-  const Density density = density_of(predictions, label);
-  const std::string title =
-      fmt::format("'{}', {} part", label_name, lacuna::name(predictions.part));
-  if (density.shown == 0)
-    return figure(title, "", "No sample of this part has both a measurement and a prediction.");
-  std::string text = fmt::format("{} samples.", with_commas(density.shown));
-  if (density.outside > 0)
-    text += fmt::format(" {} of them outside the axes.", with_commas(density.outside));
-  if (density.missing > 0)
-    text += fmt::format(" {} without a measurement are left out.", with_commas(density.missing));
-  return figure(title, heat_map(density.map), text);
-}
-
-// ---- errors
-
-std::string group_table(const std::string& what, const GroupErrors& errors) {
-  std::vector<TableRow> rows;
-  const double largest = errors.worst.empty() ? 1 : errors.worst[0].mean_absolute;
-  for (const auto& group : errors.worst) {
-    const std::string bar =
-        fmt::format("<span class=\"cellbar\"><i style=\"width:{:.1f}%\"></i></span>{:#.4g}",
-                    largest > 0 ? 100 * group.mean_absolute / largest : 0.0, group.mean_absolute);
-    rows.push_back({.cells = {text_cell(group.name),
-                              count_cell(group.count),
-                              {bar, true},
-                              number_cell(group.mean)}});
-  }
-  return table({what, "samples", "mean |error|", "mean error"}, rows);
-}
-
-Histogram error_histogram(const std::string& what, const std::vector<double>& values) {
-  const size_t bins = size_t(std::clamp(std::sqrt(double(values.size())), 6.0, 40.0));
-  const double high = std::max(1e-30, *std::max_element(values.begin(), values.end()));
-  Histogram result = {.x_label = "mean |error| of a " + what,
-                      .y_label = what + "s",
-                      .edges = {},
-                      .counts = std::vector<uint64_t>(bins),
-                      .unit = what + "s",
-                      .is_log_x = false};
-  for (size_t i = 0; i <= bins; ++i) result.edges.push_back(high * double(i) / double(bins));
-  for (const double value : values)
-    ++result.counts[std::min(bins - 1, size_t(value / high * double(bins)))];
-  return result;
-}
-
-std::string group_figure(const std::string& what, const GroupErrors& errors) {
-  if (errors.groups == 0) return "";
-  std::string text = fmt::format("{} {}s with at least {} {}.", with_commas(errors.groups), what,
-                                 errors.least, errors.least == 1 ? "sample" : "samples");
-  if (errors.smaller > 0)
-    text += fmt::format(" {} with fewer are left out: their means are mostly noise.",
-                        with_commas(errors.smaller));
-  return figure(fmt::format("Largest errors by {}", what),
-                histogram(error_histogram(what, errors.mean_absolute)) + group_table(what, errors),
-                text);
 }
 
 }  // namespace
@@ -251,49 +178,11 @@ std::string baselines_section(const RunContents& run) {
   return out;
 }
 
-std::string predictions_section(const RunContents& run) {
-  if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
-  std::vector<std::string> plots;
-  const uint64_t labels = run.predictions[0].label_count();
-  const auto names = run.label_names(labels);
-  for (uint64_t l = 0; l < std::min<uint64_t>(labels, kLabelsShown); ++l)
-    for (const auto& predictions : run.predictions)
-      if (l < predictions.label_count()) plots.push_back(density_figure(predictions, l, names[l]));
-  std::string out = figures(plots);
-  if (labels > kLabelsShown)
-    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, labels));
-  return out;
-}
-
-std::string errors_section(const RunContents& run, const RunScreen& screen) {
-  if (run.predictions.empty()) return run.evaluation ? not_predicted(run) : "";
-  if (!screen.facts || !screen.has_same_samples)
-    return note(
-        "Left out: which genes a sample removes is in the screen, and the one that this "
-        "run was trained on is not at hand. " +
-        screen.problem);
-  const PartPredictions& predictions = run.predictions[0];
-  const auto names = run.label_names(predictions.label_count());
-  std::string out;
-  for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
-    const ErrorsByGene errors = errors_by_gene(screen.facts->screen, predictions, l);
-    std::string block = note(fmt::format(
-        "'{}' on the {} part: predicted minus measured, over all samples {} on average regardless "
-        "of sign. A sample counts for each gene and each pair that it removes.",
-        names[l], name(predictions.part), number(errors.mean_absolute)));
-    std::vector<std::string> plots = {group_figure("gene", errors.genes)};
-    if (!errors.has_too_many_pairs) plots.push_back(group_figure("pair", errors.pairs));
-    block += figures(plots);
-    if (errors.has_too_many_pairs)
-      block += note(fmt::format(
-          "Errors by pair are left out: these samples have {} pairs of genes, and {} are the most "
-          "that are looked at.",
-          with_commas(errors.all_pairs), with_commas(kMostErrorPairs)));
-    out += predictions.label_count() == 1 ? block : fold(names[l], block, l == 0);
-  }
-  if (predictions.label_count() > kLabelsShown)
-    out += note(fmt::format("The first {} of {} labels.", kLabelsShown, predictions.label_count()));
-  return out;
+std::string not_predicted(const RunContents& run) {
+  return note(
+      fmt::format("There are no predictions beside evaluation.json; `lacuna evaluate {}` "
+                  "writes them.",
+                  shell_word(run.path.string())));
 }
 
 }  // namespace lacuna::report

@@ -1,14 +1,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <map>
+#include <set>
 #include <span>
 
 #include "lacuna/core/median.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/report/html.h"
+#include "lacuna/report/made_how.h"
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
 #include "lacuna/report/svg.h"
@@ -114,6 +118,21 @@ double median_rate(const RunContents& run) {
   return median(std::move(rates));
 }
 
+// The word, and the paired difference that it comes from.
+std::string difference_card(const Difference& difference, const std::string& baseline) {
+  const MetricField& metric = judged_by(difference);
+  const Estimate judged = difference.estimate(metric);
+  std::string interval;
+  if (std::isfinite(judged.low) && std::isfinite(judged.high))
+    interval = fmt::format(", {} to {}", metric_text(metric, judged.low),
+                           metric_text(metric, judged.high));
+  const Standing where = standing(difference);
+  const char* to = where == Standing::ahead ? "of " : where == Standing::behind ? "" : "from ";
+  return card(std::string(name(where)), to + baseline,
+              fmt::format("{} {}{}{}", metric.title, judged.value > 0 ? "+" : "",
+                          metric_text(metric, judged.value), interval));
+}
+
 std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& label) {
   const Scores& model = label.model();
   std::string out = card(correlation(model.metrics.pearson), fmt::format("Pearson, {}", part.part),
@@ -121,6 +140,8 @@ std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& labe
   if (const Scores* best = label.best_baseline())
     out += card(correlation(best->metrics.pearson), "best baseline",
                 fmt::format("{}, {}", best->predictor, interval_text(best->estimate(kPearson))));
+  if (const Scores* best = label.best_baseline(); best && best->difference)
+    out += difference_card(*best->difference, best->predictor);
   return out + card(number(model.metrics.mse), fmt::format("MSE, {}", part.part),
                     interval_text(model.estimate(kMse)));
 }
@@ -139,6 +160,36 @@ std::string run_cards(const RunContents& run) {
   return out;
 }
 
+// On one line where it is short enough for that.
+Cell whole_cell(const std::string& text) {
+  return {text.size() > 32 ? escape(text)
+                           : fmt::format("<span class=\"whole\">{}</span>", escape(text)),
+          false};
+}
+
+// The colour of its level from 0 to 1, under the text.
+Cell heat_cell(double value, const std::string& html) {
+  if (!std::isfinite(value)) return {html, true};
+  return {fmt::format("<span class=\"heat\" style=\"--level:{:.0f}%\">{}</span>",
+                      100 * std::clamp(value, 0.0, 1.0), html),
+          true};
+}
+
+std::string difference_html(const Difference& difference) {
+  const MetricField& metric = judged_by(difference);
+  const Estimate judged = difference.estimate(metric);
+  if (!std::isfinite(judged.value)) return "<span class=\"pale\">not defined</span>";
+  return fmt::format("{} <span class=\"pale\">{}</span>", metric_text(metric, judged.value),
+                     name(standing(difference)));
+}
+
+// "Ahead of", "Behind", "Not told apart from": the beginning of a sentence.
+std::string capitalised(std::string_view standing) {
+  std::string word(standing);
+  word[0] = char(std::toupper(word[0]));
+  return word + (word == "Ahead" ? " of" : word == "Behind" ? "" : " from");
+}
+
 Cell baseline_cell(const LabelEvaluation& label) {
   const Scores* best = label.best_baseline();
   if (!best) return {"none", true};
@@ -149,34 +200,94 @@ Cell baseline_cell(const LabelEvaluation& label) {
           true};
 }
 
-std::string labels_table(const PartEvaluation& part) {
+// A row a label, and their means: for up to hundreds of labels.
+std::string labels_block(const RunContents& run, const PartEvaluation& part) {
   std::vector<TableRow> rows;
-  for (const auto& label : part.labels)
-    rows.push_back({.cells = {text_cell(label.label),
-                              {score_html(label.model(), kPearson), true},
-                              {score_html(label.model(), kSpearman), true},
-                              {score_html(label.model(), kMse), true},
-                              baseline_cell(label)}});
-  return table({fmt::format("{} part", part.part), "Pearson", "Spearman", "mean squared error",
-                "best baseline, Pearson"},
-               rows);
+  std::map<std::string_view, uint64_t> standings;
+  double sum = 0;
+  uint64_t defined = 0;
+  for (const auto& label : part.labels) {
+    const Scores* best = label.best_baseline();
+    const bool is_compared = best && best->difference;
+    if (is_compared) ++standings[name(standing(*best->difference))];
+    if (const double pearson = label.model().metrics.pearson; std::isfinite(pearson))
+      sum += pearson, ++defined;
+    rows.push_back(
+        {.cells = {whole_cell(label.label),
+                   heat_cell(label.model().metrics.pearson, score_html(label.model(), kPearson)),
+                   {score_html(label.model(), kSpearman), true},
+                   number_cell(label.model().metrics.mse),
+                   best ? heat_cell(best->metrics.pearson, correlation(best->metrics.pearson))
+                        : Cell{"none", true},
+                   text_cell(best ? best->predictor : ""),
+                   {is_compared ? difference_html(*best->difference) : "", true},
+                   count_cell(label.model().metrics.count)}});
+  }
+  std::string words = fmt::format("{} labels on the {} part", part.labels.size(), part.part);
+  if (defined > 0)
+    words += fmt::format(", Pearson {} on average", correlation(sum / double(defined)));
+  words += ".";
+  for (const auto& [standing, count] : standings)
+    words += fmt::format(" {} the best baseline for {} of them.", capitalised(standing), count);
+  words +=
+      fmt::format(" Brackets: {}s. Darker: a higher correlation.", interval_words(*run.evaluation));
+  return paragraph(words) + sortable_table({"label", "Pearson", "Spearman", "mean squared error",
+                                            "best baseline", "which", "model minus it", "samples"},
+                                           rows, part.labels.size() > 8 ? "a label" : "");
 }
 
-std::string one_run(const RunContents& run) {
-  constexpr size_t kLabelsInWords = 3;
+// ---- how it was made
+
+// The split as the screen has it now.
+std::string how_split(const RunContents& run, const RunScreen& screen) {
+  if (run.split().empty()) return "";
+  std::string words;
+  if (screen.facts)
+    for (const Split& split : screen.facts->screen.splits())
+      if (split.name == run.split()) words = split_words(split.how);
+  return fmt::format("'{}'{}{}", run.split(), words.empty() ? "" : ", ", words);
+}
+
+// "a.tsv: 12 rows left out: an unknown gene", a line each.
+std::string left_out_html(const RunScreen& screen) {
+  if (!screen.facts) return "";
+  const auto counts =
+      import_counts(screen.facts->screen.directory().manifest().value("made_by", Json::object()));
+  if (counts.empty()) return "";
+  std::string html;
+  for (const ImportCount& count : counts)
+    if (count.is_left_out && count.count > 0)
+      html += fmt::format("{}{}: {} {}", html.empty() ? "" : "<br>",
+                          escape(fs::path(count.source).filename().string()),
+                          with_commas(count.count), escape(count.what));
+  return html.empty() ? "the import left nothing out" : html;
+}
+
+std::string made_table(const RunContents& run, const RunScreen& screen) {
+  std::vector<TableRow> rows;
+  const auto add = [&](const char* what, const std::string& html) {
+    if (!html.empty()) rows.push_back({.cells = {whole_cell(what), {html, false}}});
+  };
+  add("model", escape(model_words(run)));
+  add("trained on", escape(run.info.screen + (run.is_shuffled() ? ", its graph shuffled" : "")));
+  add("split", escape(how_split(run, screen)));
+  add("import", left_out_html(screen));
+  return rows.empty() ? "" : table({"", ""}, rows);
+}
+
+std::string one_run(const RunContents& run, const RunScreen& screen) {
   std::string out = "<div class=\"cards\">\n";
   const PartEvaluation* part = run.main_part();
   if (part && part->labels.size() == 1) out += metric_cards(*part, part->labels[0]);
   out += run_cards(run) + "</div>\n";
+  const std::string made = made_table(run, screen);
   if (!part)
-    return out + paragraph(fmt::format("This run was not evaluated yet: run `lacuna evaluate {}`, "
-                                       "then make the report again.",
-                                       shell_word(run.path.string())));
-  std::string words;
-  for (const auto& label : part->labels) words += paragraph(verdict(run, *part, label));
-  if (part->labels.size() == 1) return out + words;
-  return out + labels_table(*part) +
-         fold("The same in words", words, part->labels.size() <= kLabelsInWords);
+    return out + made +
+           paragraph(fmt::format("This run was not evaluated yet: run `lacuna evaluate {}`, "
+                                 "then make the report again.",
+                                 shell_word(run.path.string())));
+  if (part->labels.size() == 1) return out + paragraph(verdict(run, *part, part->labels[0])) + made;
+  return out + labels_block(run, *part) + made;
 }
 
 // ---- several runs
@@ -188,46 +299,53 @@ std::string swatch(int colour) {
       colour % kColours, colour / kColours % 3);
 }
 
-std::string status_html(const RunContents& run) {
-  return run.is_finished() ? "finished"
-                           : fmt::format("<b class=\"warn\">{}</b>", escape(run.info.status));
-}
-
 std::string split_text(const RunContents& run) {
   return run.split() + (run.is_shuffled() ? ", shuffled graph" : "");
 }
 
-void add_run_rows(const RunContents& run, int colour, std::vector<TableRow>& rows) {
-  const std::string name =
+// has_labels: a column says which part and label a row is of.
+void add_run_rows(const RunContents& run, int colour, bool has_labels,
+                  std::vector<TableRow>& rows) {
+  std::string name =
       fmt::format("<span class=\"whole\">{}<a href=\"#run{}\" title=\"{}\">{}</a></span>",
                   swatch(colour), colour, escape(run.name), escape(shortened(run.name, 36)));
+  if (!run.is_finished())
+    name += fmt::format("<br><b class=\"warn\">{}</b>", escape(run.info.status));
   const Cell epochs = count_cell(run.epochs.size()), parameters = count_cell(run.info.parameters);
   const PartEvaluation* part = run.main_part();
-  if (!part || part->labels.empty()) {
-    rows.push_back({.cells = {{name, false},
-                              {status_html(run), false},
-                              text_cell(split_text(run)),
-                              {"<span class=\"whole pale\">not evaluated yet</span>", false},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              {"", true},
-                              epochs,
-                              parameters}});
+  const bool is_evaluated = part && !part->labels.empty();
+  const auto begin_row = [&](const std::string& label) {
+    TableRow row = {.cells = {{name, false}, text_cell(split_text(run))}};
+    if (has_labels) row.cells.push_back(text_cell(label));
+    return row;
+  };
+  if (!is_evaluated) {
+    TableRow row = begin_row("");
+    row.cells.push_back({"<span class=\"whole pale\">not evaluated yet</span>", true});
+    for (int i = 0; i < 3; ++i) row.cells.push_back({"", true});
+    row.cells.insert(row.cells.end(), {epochs, parameters});
+    rows.push_back(std::move(row));
     return;
   }
   for (const auto& label : part->labels) {
-    rows.push_back({.cells = {{name, false},
-                              {status_html(run), false},
-                              text_cell(split_text(run)),
-                              text_cell(fmt::format("{}: {}", part->part, label.label)),
-                              {score_html(label.model(), kPearson), true},
-                              {correlation(label.model().metrics.spearman), true},
-                              {number(label.model().metrics.mse), true},
-                              baseline_cell(label),
-                              epochs,
-                              parameters}});
+    TableRow row = begin_row(fmt::format("{}: {}", part->part, label.label));
+    row.cells.insert(row.cells.end(), {{score_html(label.model(), kPearson), true},
+                                       {correlation(label.model().metrics.spearman), true},
+                                       {number(label.model().metrics.mse), true},
+                                       baseline_cell(label),
+                                       epochs,
+                                       parameters});
+    rows.push_back(std::move(row));
   }
+}
+
+// "test: label" of all rows of these runs.
+std::set<std::string> labels_of(std::span<const RunContents> runs) {
+  std::set<std::string> seen;
+  for (const RunContents& run : runs)
+    if (const PartEvaluation* part = run.main_part())
+      for (const auto& label : part->labels) seen.insert(part->part + ": " + label.label);
+  return seen;
 }
 
 // A row a run, and below it the best baseline of that run: runs of different splits have others.
@@ -245,13 +363,18 @@ void add_forest_rows(const RunContents& run, int colour, std::vector<ForestRow>&
 std::string several_runs(std::span<const RunContents> runs) {
   std::vector<TableRow> rows;
   std::vector<ForestRow> forest;
+  const std::set<std::string> labels = labels_of(runs);
+  const bool has_labels = labels.size() > 1;
   for (size_t r = 0; r < runs.size(); ++r) {
-    add_run_rows(runs[r], int(r), rows);
+    add_run_rows(runs[r], int(r), has_labels, rows);
     add_forest_rows(runs[r], int(r), forest);
   }
-  std::string out = table({"run", "status", "split", "part: label", "Pearson", "Spearman", "MSE",
-                           "best baseline", "epochs", "parameters"},
-                          rows);
+  std::vector<std::string> head = {"run", "split"};
+  if (has_labels) head.push_back("part: label");
+  for (const char* name : {"Pearson", "Spearman", "MSE", "best baseline", "epochs", "parameters"})
+    head.push_back(name);
+  std::string out = labels.size() == 1 ? note("Part and label: " + *labels.begin() + ".") : "";
+  out += sortable_table(head, rows);
   if (!forest.empty())
     out += figure("Runs and their best baselines", forest_plot({metric_panels(), forest, false}),
                   "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
@@ -283,6 +406,8 @@ std::vector<Estimate> estimates_of(const Scores& scores) {
   for (const MetricField& metric : kMetrics) estimates.push_back(scores.estimate(metric));
   return estimates;
 }
+
+double ceiling_of(const PartEvaluation*, const std::string&) { return kNotDefined; }
 
 const std::vector<std::string>& metric_panels() {
   static const std::vector<std::string> panels = {"Pearson", "Spearman", "mean squared error"};
@@ -320,8 +445,8 @@ std::string banners(const RunContents& run, bool with_name) {
   return out;
 }
 
-std::string summary_section(std::span<const RunContents> runs) {
-  return runs.size() == 1 ? one_run(runs[0]) : several_runs(runs);
+std::string summary_section(std::span<const RunContents> runs, std::span<const RunScreen> screens) {
+  return runs.size() == 1 ? one_run(runs[0], screens[0]) : several_runs(runs);
 }
 
 }  // namespace lacuna::report

@@ -89,9 +89,10 @@ bool needs_log(const std::vector<Series>& all) {
   return range.low > 0 && range.high > kLogFrom * range.low;
 }
 
-// Over steps or epochs, which are whole numbers.
+// Over steps or epochs, which are whole numbers. has_legend: one of its own; the curves of several
+// runs share one.
 std::string curve(const std::string& title, const std::string& x_label, const std::string& y_label,
-                  std::vector<Series> series, bool may_be_log) {
+                  std::vector<Series> series, bool may_be_log, bool has_legend) {
   std::erase_if(series, [](const Series& one) { return !has_values(one); });
   if (series.empty()) return "";
   std::vector<LegendEntry> entries;
@@ -103,7 +104,7 @@ std::string curve(const std::string& title, const std::string& x_label, const st
                             .series = series,
                             .is_log_y = is_log,
                             .whole_x = true}) +
-                    (series.size() > 1 ? legend(entries) : ""));
+                    (has_legend && series.size() > 1 ? legend(entries) : ""));
 }
 
 std::string loss_curve(std::span<const RunContents> runs) {
@@ -112,7 +113,7 @@ std::string loss_curve(std::span<const RunContents> runs) {
   if (runs.size() == 1) {
     series.push_back(step_series(runs[0], "logged steps", 4, loss));
     series.push_back(epoch_loss_series(runs[0], "mean of the epoch", 0));
-    return curve("Training loss", "step", "loss", series, true);
+    return curve("Training loss", "step", "loss", series, true, true);
   }
   // The noise of steps would hide one run behind another: means of epochs where all have some.
   const bool by_epoch = std::all_of(runs.begin(), runs.end(),
@@ -121,7 +122,7 @@ std::string loss_curve(std::span<const RunContents> runs) {
     series.push_back(by_epoch ? epoch_loss_series(runs[r], runs[r].name, int(r))
                               : step_series(runs[r], runs[r].name, int(r), loss));
   return curve(by_epoch ? "Training loss, mean of each epoch" : "Training loss, logged steps",
-               "step", "loss", series, true);
+               "step", "loss", series, true, false);
 }
 
 std::string lr_curve(std::span<const RunContents> runs) {
@@ -129,7 +130,7 @@ std::string lr_curve(std::span<const RunContents> runs) {
   for (size_t r = 0; r < runs.size(); ++r)
     series.push_back(step_series(runs[r], runs.size() == 1 ? "learning rate" : runs[r].name, int(r),
                                  [](const StepLine& line) { return line.lr; }));
-  return curve("Learning rate", "step", "learning rate", series, false);
+  return curve("Learning rate", "step", "learning rate", series, false, false);
 }
 
 // One run: its labels in one plot. Several: a plot a label.
@@ -138,7 +139,7 @@ void add_validation_curves(std::span<const RunContents> runs, const CurveScore& 
   const std::string& name = score.title;
   const auto labels = validation_labels(runs);
   const auto add = [&](const std::string& title, const std::vector<Series>& series) {
-    plots.push_back(curve(title, "epochs done", name, series, true));
+    plots.push_back(curve(title, "epochs done", name, series, true, runs.size() == 1));
   };
   std::vector<Series> series;
   if (runs.size() == 1) {
@@ -157,24 +158,42 @@ void add_validation_curves(std::span<const RunContents> runs, const CurveScore& 
   }
 }
 
-// The epoch with the highest validation score, which a checkpoint keeps.
-std::string best_epoch_text(const RunContents& run) {
+// The epoch with the highest validation score, which a checkpoint keeps: a sentence, or a table of
+// many labels.
+std::string best_epochs(const RunContents& run) {
+  constexpr size_t kLabelsInWords = 3;
   std::string text;
+  std::vector<TableRow> rows;
   const CurveScore score = scores_of({&run, 1})[0];
-  for (const auto& label : validation_labels({&run, 1})) {
+  const auto labels = validation_labels({&run, 1});
+  for (const auto& label : labels) {
     const Series series = validation_series(run, label, score, label, 0);
     size_t best = series.y.size();
     for (size_t i = 0; i < series.y.size(); ++i)
       if (std::isfinite(series.y[i]) && (best == series.y.size() || series.y[i] > series.y[best]))
         best = i;
-    if (best == series.y.size())
+    const bool is_defined = best < series.y.size();
+    rows.push_back({.cells = {text_cell(label),
+                              {is_defined ? correlation(series.y[best]) : "not defined", true},
+                              {is_defined ? fmt::format("{}", series.x[best]) : "", true}}});
+    if (!is_defined)
       text +=
           fmt::format("Validation {} of '{}' was not defined in any epoch. ", score.title, label);
     else
       text += fmt::format("Best validation {} of '{}': {} after epoch {} of {}. ", score.title,
                           label, correlation(series.y[best]), series.x[best], run.epochs.size());
   }
-  return text;
+  if (labels.size() <= kLabelsInWords) return text.empty() ? "" : note(text);
+  return fold(fmt::format("Best epoch of each of {} labels", labels.size()),
+              sortable_table({"label", "best validation " + score.title, "after epoch"}, rows),
+              false);
+}
+
+// Names and colours of several runs, once for all of their curves.
+std::string runs_legend(std::span<const RunContents> runs) {
+  std::vector<LegendEntry> entries;
+  for (size_t r = 0; r < runs.size(); ++r) entries.push_back({runs[r].name, int(r)});
+  return legend(entries);
 }
 
 }  // namespace
@@ -193,8 +212,8 @@ std::string training_section(std::span<const RunContents> runs) {
     else if (validation_labels({&run, 1}).empty())
       out += note(who + " has no validation part: only the training loss is known.");
   }
-  if (runs.size() == 1)
-    if (const std::string best = best_epoch_text(runs[0]); !best.empty()) out += note(best);
+  if (runs.size() == 1) out += best_epochs(runs[0]);
+  if (runs.size() > 1 && !plots.empty()) out += runs_legend(runs);
   return out + (plots.empty() ? "" : figures(plots));
 }
 

@@ -16,8 +16,9 @@ namespace lacuna::report {
 // that a crash tore. Empty for most runs. with_name: the words start with the run's name.
 std::string banners(const RunContents& run, bool with_name);
 
-// One run: key figures and what they mean. Several: a table, and the runs in one forest plot.
-std::string summary_section(std::span<const RunContents> runs);
+// One run: key figures and what they mean, and how model, split and screen were made. Several: a
+// table, and the runs in one forest plot. screens: [runs].
+std::string summary_section(std::span<const RunContents> runs, std::span<const RunScreen> screens);
 // What was trained on what: the screens of these runs, each once. screens: [runs].
 std::string data_section(const std::vector<RunContents>& runs,
                          const std::vector<RunScreen>& screens);
@@ -25,6 +26,9 @@ std::string data_section(const std::vector<RunContents>& runs,
 std::string training_section(std::span<const RunContents> runs);
 
 std::string baselines_section(const RunContents& run);
+// By groups of samples, and on the strong ones: at most -threshold or at least threshold; NaN: the
+// lowest and the highest twentieth.
+std::string groups_section(const RunContents& run, const RunScreen& screen, double threshold);
 std::string predictions_section(const RunContents& run);
 std::string errors_section(const RunContents& run, const RunScreen& screen);
 std::string profile_section(const RunContents& run);
@@ -36,6 +40,10 @@ std::string config_section(const RunContents& run);
 
 // ---- used by several sections
 
+inline constexpr size_t kLabelsShown = 8;  // plots of more labels would make the file large
+
+// Where evaluation.json is there and its predictions are not.
+std::string not_predicted(const RunContents& run);
 // Correlations with three decimals, a mean squared error with as many digits as it needs.
 std::string metric_text(const MetricField& metric, double value);
 // "0.412 [0.390, 0.433]", the interval set paler.
@@ -43,6 +51,8 @@ std::string score_html(const Scores& scores, const MetricField& metric);
 // Of Pearson, Spearman and MSE, for a forest plot with these panels.
 std::vector<Estimate> estimates_of(const Scores& scores);
 const std::vector<std::string>& metric_panels();
+// The noise ceiling of a label's Pearson, where the evaluation knows one; else NaN.
+double ceiling_of(const PartEvaluation* part, const std::string& label);
 // "95% bootstrap interval"
 std::string interval_words(const Evaluation& evaluation);
 

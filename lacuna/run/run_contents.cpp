@@ -63,8 +63,9 @@ void read_results_of(const fs::path& path, RunContents& run) {
 
 // Files that Lacuna seals today, and older ones did not.
 void list_unchecked(RunContents& run) {
-  for (const char* name : {"run.json", "config.yaml", "evaluation.json",
-                           "recording_evaluation.json", "profile.json", "ladder.json"}) {
+  for (const char* name :
+       {"run.json", "config.yaml", "evaluation.json", "recording_evaluation.json", kExplanationFile,
+        "profile.json", "ladder.json"}) {
     const fs::path file = run.path / name;
     if (!fs::exists(file) || run.is_damaged(name)) continue;
     const std::string text = read_text(file);
@@ -148,6 +149,8 @@ RunContents inspect_run(const fs::path& path) {
   if (fs::exists(recording_evaluation_file(path)))
     trying(run, "recording_evaluation.json",
            [&] { run.recording_evaluation = read_recording_evaluation(path); });
+  if (const fs::path file = path / kExplanationFile; fs::exists(file))
+    trying(run, kExplanationFile, [&] { run.explanation = read_explanation(file); });
   if (const fs::path file = path / "profile.json"; fs::exists(file))
     trying(run, "profile.json", [&] { run.profile = read_profile(file); });
   if (const fs::path file = path / "ladder.json"; fs::exists(file))

@@ -19,6 +19,7 @@
 
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/evaluation/recording_evaluation.h"
+#include "lacuna/run/explanation/explanation.h"
 #include "lacuna/run/ladder_file.h"
 #include "lacuna/run/metrics_log.h"
 #include "lacuna/run/profile_file.h"
@@ -45,6 +46,7 @@ struct RunContents {
   std::optional<RecordingEvaluation> recording_evaluation;  // of a run on a recording
   std::vector<PartPredictions> predictions;                 // test first, then validation
   std::optional<StepProfile> profile;
+  std::optional<Explanation> explanation;
   std::optional<Ladder> ladder;  // of a screen
   std::optional<RecordingLadder> recording_ladder;
   std::vector<std::string> notes;      // what a reader of the report should know about the files

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +11,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
+#include "lacuna/graph/without_edges.h"
 #include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/plan_cache.h"
 #include "lacuna/screen/screen_batch.h"
@@ -198,6 +200,21 @@ ScreenSession open_run(const Run& run, const std::string& checkpoint, const std:
   take_up(contents, file, session);
   load_weights(contents, file, *session.model);
   return session;
+}
+
+ScreenSession without_network(const ScreenSession& session, const std::string& network) {
+  const HeteroGraph less = without_edges(see_graph(session.config, session.screen).graph,
+                                         fmt::format("gene.{}.gene", network));
+  ScreenSession other = session;
+  other.graph = GeneGraph(less, session.device());
+  other.model = make_model(YAML::Clone(session.config.model), other.graph,
+                           int64_t(session.labels.size()), session.config.train.seed);
+  if (session.config.train.precision == "bf16") other.model->compute_in(at::kBFloat16);
+  const at::NoGradGuard guard;
+  const auto weights = session.model->named_parameters();
+  for (const auto& entry : other.model->named_parameters())
+    entry.value().copy_(weights[entry.key()]);
+  return other;
 }
 
 Json checkpoint_members(const ScreenSession& session) {

@@ -48,6 +48,9 @@ ScreenSession open_run(const Run& run, const std::string& checkpoint, const std:
 // A note where the run's plugin has changed since.
 void tell_of_plugin(const Run& run, const Config& config, const Note& note);
 std::string choose_checkpoint(const Run& run, const std::string& asked);
+// The same session with the same weights, over a graph in which a gene network has no edges (the
+// network keeps its place). For predicting. Throws Error for a network that the graph has not.
+ScreenSession without_network(const ScreenSession& session, const std::string& network);
 
 // The labels' scale and the model's settings, as a checkpoint holds them.
 Json checkpoint_members(const ScreenSession& session);

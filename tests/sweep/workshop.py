@@ -78,6 +78,7 @@ READ = {
     "evaluate (disk)": Command(["evaluate", "disk-run", "--out", "new-evaluation"], ["new-evaluation"]),
     "predict": Command(["predict", "run", "--samples", "list.txt", "--out", "new.csv"], ["new.csv"]),
     "export": Command(["export", "run", "--embeddings", "--out", "new.npz"], ["new.npz"]),
+    "explain": Command(["explain", "run", "--label", "first", "--candidates", "20"], ["run/explanation.json"]),
     "prepare": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "new-store"], ["new-store"]),
     "prepare (again)": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "store"], ["store"]),
     "verify": Command(["verify", "store", "--screen", "screen", "--all"], is_printed=True),
@@ -131,6 +132,7 @@ WRITE = {
     "predict": dataclasses.replace(READ["predict"], is_atomic=True),
     "predict (npz)": Command(["predict", "run", "--samples", "list.txt", "--out", "new.npz"], ["new.npz"], is_atomic=True),
     "export": dataclasses.replace(READ["export"], is_atomic=True),
+    "explain": dataclasses.replace(READ["explain"], between=["report", "run", "--out", "new.html"]),
     "report": dataclasses.replace(READ["report"], is_atomic=True),
     "profile": Command(["profile", "tiny.yaml", "--steps", "3", "--out", "new-profile"], ["new-profile"]),
 }
@@ -143,11 +145,11 @@ WRITE |= {
     "train (movie)": Command(["train", "movie.yaml", "--resume", "--out", "new-run"], ["new-run"]),
 }
 
-OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "prepare", "subset", "concat",
+OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "explain", "prepare", "subset", "concat",
              "split", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
 OF_STORE = ["train (disk)", "evaluate (disk)", "verify", "info STORE", "prepare (again)"]
-OF_RUN = ["evaluate", "predict", "export", "info RUN", "report"]
-OF_CHECKPOINT = ["evaluate", "predict", "export", "train --resume"]
+OF_RUN = ["evaluate", "predict", "export", "explain", "info RUN", "report"]
+OF_CHECKPOINT = ["evaluate", "predict", "export", "explain", "train --resume"]
 OF_GRID = ["compare", "compare (finished)", "report GRID"]
 OF_MOVIE = ["train (movie)", "evaluate (movie)", "predict (movie)", "transform", "prepare (frames)", "split (movie)",
             "info RECORDING --check"]
@@ -173,6 +175,7 @@ KINDS = {
     "run: evaluation": ("run/evaluation.json", ["report", "info RUN"]),
     "run: predictions": ("run/predictions/*", ["report", "info RUN"]),
     "run: profile": ("run/profile.json", ["report"]),
+    "run: explanation": ("run/explanation.json", ["report", "info RUN"]),
     "stopped run: all": ("stopped/[!l]*", ["train --resume"]),
     "stopped run: checkpoints": ("stopped/checkpoints/*", ["train --resume"]),
     "grid: compare.json": ("grid/compare.json", OF_GRID),
@@ -262,6 +265,7 @@ def build(folder, program, timeout=300):
     succeed("prepare", "screen", "--rung", "disk:bf16", "--out", "half", "--samples", "0:30")
     succeed("train", "tiny.yaml", "--out", "run")
     succeed("profile", "tiny.yaml", "--steps", "3", "--out", "run")
+    succeed("explain", "run", "--label", "first", "--candidates", "20")
     succeed("train", "disk.yaml", "--out", "disk-run")
     succeed("compare", "tiny.yaml", "--seeds", "1", "--out", "grid")
     succeed("generate", "recording", "movies", *MOVIE_SIZE, "--seed", "5")

@@ -1,0 +1,196 @@
+#include "lacuna/report/grid/grid_section.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+
+#include "lacuna/core/text/text.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+constexpr std::array<Spread SummaryRow::*, 3> kGridSpreads = {
+    &SummaryRow::pearson, &SummaryRow::spearman, &SummaryRow::mse};
+
+// The 97.5% quantile of Student's t for so many degrees of freedom; beyond the table the one for
+// the next smaller entry, which is the wider one.
+double t_quantile(uint64_t freedom) {
+  static constexpr std::array<std::pair<uint64_t, double>, 14> kTable = {{{1, 12.706},
+                                                                          {2, 4.303},
+                                                                          {3, 3.182},
+                                                                          {4, 2.776},
+                                                                          {5, 2.571},
+                                                                          {6, 2.447},
+                                                                          {7, 2.365},
+                                                                          {8, 2.306},
+                                                                          {9, 2.262},
+                                                                          {10, 2.228},
+                                                                          {15, 2.131},
+                                                                          {20, 2.086},
+                                                                          {30, 2.042},
+                                                                          {60, 2.0}}};
+  double quantile = kTable[0].second;
+  for (const auto& [entry, value] : kTable)
+    if (entry <= freedom) quantile = value;
+  return quantile;
+}
+
+// "graph=kept, train.lr=3e-4"; empty where nothing was varied.
+std::string settings_words(const GridSummary& summary, const SummaryRow& row) {
+  std::vector<std::string> words;
+  for (size_t v = 0; v < row.values.size() && v < summary.keys.size(); ++v)
+    words.push_back(fmt::format("{}={}", summary.keys[v], row.values[v]));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::vector<Estimate> row_estimates(const SummaryRow& row) {
+  std::vector<Estimate> estimates;
+  for (const auto spread : kGridSpreads) estimates.push_back(mean_of_runs(row.*spread));
+  return estimates;
+}
+
+// "0.812 ± 0.010 [0.790, 0.834]"
+Cell spread_cell(const Spread& spread, const MetricField& metric) {
+  if (!std::isfinite(spread.mean)) return {"<span class=\"pale\">not defined</span>", true};
+  std::string html = metric_text(metric, spread.mean);
+  if (std::isfinite(spread.sd)) html += fmt::format(" ± {}", metric_text(metric, spread.sd));
+  const Estimate mean = mean_of_runs(spread);
+  if (std::isfinite(mean.low))
+    html += fmt::format("<br><span class=\"pale\">[{}, {}]</span>", metric_text(metric, mean.low),
+                        metric_text(metric, mean.high));
+  return {html, true};
+}
+
+Cell standing_cell(const GridSummaryRow& row) {
+  if (!row.row.difference)
+    return {fmt::format("<span class=\"pale\">{}</span>", prose(row.row.problem)), false};
+  const bool by_mse = row.judged_by == kMse.name;
+  const MetricField& metric = by_mse ? kMse : kPearson;
+  const Estimate judged = row.row.difference->mean.estimate(metric);
+  if (!std::isfinite(judged.value)) return {escape(row.model_is), false};
+  return {
+      fmt::format("<span class=\"whole\">{}</span><br><span class=\"pale\">{} {} [{}, {}]</span>",
+                  escape(row.model_is), metric.title, metric_text(metric, judged.value),
+                  metric_text(metric, judged.low), metric_text(metric, judged.high)),
+      false};
+}
+
+// What stands together: one split, part and label.
+struct GridBlock {
+  std::string split, part, label;
+  std::vector<const GridSummaryRow*> rows;
+};
+
+std::vector<GridBlock> blocks_of(const GridSummary& summary) {
+  std::vector<GridBlock> blocks;
+  for (const GridSummaryRow& row : summary.rows) {
+    const auto same = std::find_if(blocks.begin(), blocks.end(), [&](const GridBlock& block) {
+      return std::tie(block.split, block.part, block.label) ==
+             std::tie(row.row.split, row.row.part, row.row.label);
+    });
+    if (same != blocks.end())
+      same->rows.push_back(&row);
+    else
+      blocks.push_back({row.row.split, row.row.part, row.row.label, {&row}});
+  }
+  return blocks;
+}
+
+bool has_same_scores(const SummaryRow& a, const SummaryRow& b) {
+  for (const auto spread : kGridSpreads) {
+    const double x = (a.*spread).mean, y = (b.*spread).mean;
+    if (std::isnan(x) != std::isnan(y) || (!std::isnan(x) && std::abs(x - y) > 1e-9)) return false;
+  }
+  return true;
+}
+
+// A row a varied setting of the model; a baseline once where settings do not change it.
+std::string block_plot(const GridSummary& summary, const GridBlock& block) {
+  std::vector<ForestRow> rows;
+  std::vector<const GridSummaryRow*> drawn;
+  for (const bool is_model : {true, false})
+    for (const GridSummaryRow* row : block.rows) {
+      if ((row->row.predictor == "model") != is_model) continue;
+      const bool is_known =
+          !is_model && std::any_of(drawn.begin(), drawn.end(), [&](const GridSummaryRow* other) {
+            return other->row.predictor == row->row.predictor &&
+                   has_same_scores(other->row, row->row);
+          });
+      if (is_known) continue;
+      const bool is_first = std::none_of(drawn.begin(), drawn.end(), [&](const auto* other) {
+        return other->row.predictor == row->row.predictor;
+      });
+      const std::string settings = settings_words(summary, row->row);
+      std::string name = row->row.predictor;
+      if (!settings.empty() && (is_model || !is_first)) name += ", " + settings;
+      rows.push_back({name, row_estimates(row->row), is_model ? 0 : 1, is_model});
+      drawn.push_back(row);
+    }
+  return forest_plot({.panels = metric_panels(), .rows = rows, .name_characters = 72});
+}
+
+std::string block_table(const GridSummary& summary, const GridBlock& block) {
+  const bool is_varied = !summary.keys.empty();
+  std::vector<TableRow> rows;
+  for (const GridSummaryRow* row : block.rows) {
+    TableRow line = {.cells = {text_cell(row->row.predictor)},
+                     .is_strong = row->row.predictor == "model"};
+    if (is_varied) line.cells.push_back(text_cell(settings_words(summary, row->row)));
+    for (size_t m = 0; m < kMetrics.size(); ++m)
+      line.cells.push_back(spread_cell(row->row.*kGridSpreads[m], kMetrics[m]));
+    line.cells.push_back(standing_cell(*row));
+    line.cells.push_back(count_cell(row->row.pearson.runs));
+    rows.push_back(std::move(line));
+  }
+  std::vector<std::string> head = {"predictor"};
+  if (is_varied) head.push_back("settings");
+  for (const char* name : {"Pearson", "Spearman", "mean squared error", "the model is", "runs"})
+    head.push_back(name);
+  return sortable_table(head, rows);
+}
+
+std::string grid_block(const GridSummary& summary, const GridBlock& block) {
+  return figure(fmt::format("Split '{}', {} part, '{}'", block.split, block.part, block.label),
+                block_plot(summary, block)) +
+         block_table(summary, block);
+}
+
+}  // namespace
+
+Estimate mean_of_runs(const Spread& spread) {
+  Estimate estimate = {.value = spread.mean};
+  if (spread.runs < 3 || !(spread.sd > 0)) return estimate;
+  const double half = t_quantile(spread.runs - 1) * spread.sd / std::sqrt(double(spread.runs));
+  estimate.low = spread.mean - half;
+  estimate.high = spread.mean + half;
+  return estimate;
+}
+
+std::string grid_section(const GridSummary& summary) {
+  std::string out = paragraph(
+      fmt::format("{} of {} runs are finished. Filled: the model; open: simple baselines, which "
+                  "most seeds and settings do not change. ± is the standard deviation over runs "
+                  "(seeds, folds); lines and brackets are 95% intervals of their mean, by "
+                  "Student's t, from three runs on. What the model is comes from paired "
+                  "differences over what was held out, in every draw averaged over the runs.",
+                  summary.finished, summary.total));
+  for (const RunFailure& failure : summary.failures)
+    out += note(fmt::format("Run '{}' failed: {}", failure.run, failure.message));
+  const auto blocks = blocks_of(summary);
+  if (blocks.empty()) return out + note("No run is finished yet.");
+  const bool has_test = std::any_of(blocks.begin(), blocks.end(),
+                                    [](const GridBlock& block) { return block.part == "test"; });
+  std::string others;
+  for (const GridBlock& block : blocks)
+    (block.part == "test" || !has_test ? out : others) += grid_block(summary, block);
+  return out + (others.empty() ? "" : fold("The other parts", others, false));
+}
+
+}  // namespace lacuna::report

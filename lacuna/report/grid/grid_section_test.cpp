@@ -1,0 +1,44 @@
+#include "lacuna/report/grid/grid_section.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace lacuna::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MeanOfRuns, HasStudentsInterval) {
+  // Of 1, 2, 3, 4, 5: mean 3, sd 1.5811; t of four degrees of freedom is 2.776.
+  const Estimate five =
+      mean_of_runs({.runs = 5, .mean = 3, .sd = std::sqrt(2.5), .min = 1, .max = 5});
+  EXPECT_NEAR(five.low, 3 - 2.776 * std::sqrt(0.5), 1e-3);
+  EXPECT_NEAR(five.high, 3 + 2.776 * std::sqrt(0.5), 1e-3);
+  EXPECT_TRUE(std::isnan(mean_of_runs({.runs = 2, .mean = 3, .sd = 1, .min = 2, .max = 4}).low));
+  EXPECT_TRUE(std::isnan(mean_of_runs({.runs = 5, .mean = 3, .sd = 0, .min = 3, .max = 3}).low));
+}
+
+TEST(GridSection, DrawsABaselineOnceWhereSettingsDoNotChangeIt) {
+  GridSummary summary = {.finished = 6, .total = 6, .keys = {"graph"}};
+  for (const char* value : {"kept", "shuffled"})
+    for (const char* predictor : {"model", "ridge"}) {
+      GridSummaryRow row;
+      row.row = {"pair", {value}, "test", "label", predictor, {}, {}, {}};
+      const double pearson = predictor == std::string("ridge") ? 0.5 : value[0] == 'k' ? 0.9 : 0.4;
+      row.row.pearson = {.runs = 3, .mean = pearson, .sd = 0.01, .min = 0, .max = 1};
+      row.row.spearman = row.row.mse = row.row.pearson;
+      if (predictor == std::string("ridge")) row.model_is = "ahead";
+      summary.rows.push_back(row);
+    }
+  const std::string html = grid_section(summary);
+  EXPECT_THAT(html, HasSubstr(">model, graph=kept</text>"));
+  EXPECT_THAT(html, HasSubstr(">model, graph=shuffled</text>"));
+  EXPECT_THAT(html, HasSubstr(">ridge</text>"));
+  EXPECT_THAT(html, Not(HasSubstr(">ridge, graph=shuffled</text>")));
+  EXPECT_THAT(html, HasSubstr("0.900 ± 0.010"));
+}
+
+}  // namespace
+}  // namespace lacuna::report

@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lacuna/core/text/text.h"
+#include "lacuna/report/html.h"
+#include "lacuna/report/row_charts.h"
+#include "lacuna/report/scores/group_scores.h"
+#include "lacuna/report/scores/tail_scores.h"
+#include "lacuna/report/sections.h"
+
+namespace lacuna::report {
+namespace {
+
+constexpr double kTailShare = 0.05;
+
+std::string grouping_figure(const Grouping& grouping, double ceiling) {
+  std::vector<ForestRow> rows;
+  for (const auto& [name, metrics] : grouping.groups) {
+    ForestRow row = {.name = fmt::format("{} ({})", name, with_commas(metrics.count)),
+                     .estimates = {}};
+    for (const MetricField& metric : kMetrics)
+      row.estimates.push_back({.value = metrics.*metric.value});
+    rows.push_back(std::move(row));
+  }
+  std::string text = "In brackets: measured samples.";
+  if (grouping.left_out > 0)
+    text += fmt::format(" {} smaller groups are left out.", with_commas(grouping.left_out));
+  return figure("The model " + grouping.title,
+                forest_plot({.panels = metric_panels(), .rows = rows, .ceiling = ceiling}), text);
+}
+
+// The split that the run was trained on, as the screen has it now.
+const Split* split_of(const RunContents& run, const Screen& screen) {
+  for (const Split& split : screen.splits())
+    if (split.name == run.split()) return &split;
+  return nullptr;
+}
+
+TableRow tail_row(const std::string& what, const TailScores& scores) {
+  const auto cell = [](double value) {
+    return std::isfinite(value) ? Cell{correlation(value), true}
+                                : Cell{"<span class=\"pale\">not defined</span>", true};
+  };
+  TableRow row = {.cells = {text_cell(fmt::format("{} {:.4g}", what, scores.threshold)),
+                            count_cell(scores.strong), cell(scores.auroc),
+                            cell(scores.average_precision),
+                            cell(double(scores.strong) / double(scores.samples))}};
+  for (const double precision : scores.precision) row.cells.push_back(cell(precision));
+  return row;
+}
+
+std::string tails_block(const PartPredictions& predictions, uint64_t label, double threshold) {
+  const size_t labels = predictions.label_count();
+  const auto predicted = label_column(predictions.predicted, labels, label);
+  const auto measured = label_column(predictions.measured, labels, label);
+  const bool is_given = std::isfinite(threshold);
+  const double low = is_given ? -threshold : lower_threshold(measured, kTailShare);
+  const double high = is_given ? threshold : upper_threshold(measured, kTailShare);
+  const TailScores negative = tail_scores(predicted, measured, low, true);
+  const TailScores positive = tail_scores(predicted, measured, high, false);
+  if (negative.samples == 0) return "";
+  std::vector<std::string> head = {"strong: measured", "samples", "AUROC", "average precision",
+                                   "by chance"};
+  for (const uint64_t k : kFirst) head.push_back(fmt::format("precision at {}", k));
+  const std::string which =
+      is_given ? std::string("The threshold is the one that was given.")
+               : fmt::format(
+                     "The thresholds leave the lowest and the highest {:.3g}% of this part; "
+                     "`lacuna report --threshold 0.08` sets them to -0.08 and 0.08.",
+                     100 * kTailShare);
+  return figure("Strong negative and strong positive samples",
+                table(head, {tail_row("at most", negative), tail_row("at least", positive)}),
+                which +
+                    " AUROC: 0.5 by chance. By chance the average precision, and the precision at "
+                    "any k, is the share of strong samples.");
+}
+
+}  // namespace
+
+std::string groups_section(const RunContents& run, const RunScreen& screen, double threshold) {
+  if (run.predictions.empty()) return "";
+  const PartPredictions& predictions = run.predictions[0];
+  const auto names = run.label_names(predictions.label_count());
+  const PartEvaluation* part = run.main_part();
+  const bool has_screen = screen.facts && screen.has_same_samples;
+  std::string out;
+  for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
+    std::string block = tails_block(predictions, l, threshold);
+    if (has_screen)
+      for (const Grouping& grouping :
+           group_scores(screen.facts->screen, predictions, l, split_of(run, screen.facts->screen)))
+        block += grouping_figure(grouping, ceiling_of(part, names[l]));
+    if (block.empty()) continue;
+    out += predictions.label_count() == 1 ? block : fold(names[l], block, l == 0);
+  }
+  if (out.empty()) return "";
+  return note(fmt::format("On the {} part.", name(predictions.part))) + out;
+}
+
+}  // namespace lacuna::report

@@ -40,8 +40,9 @@ void add_ensemble(CLI::App& app) {
   command->add_option("--out", request->out, "A new directory, which `lacuna report` reads")
       ->required();
   command
-      ->add_option("--baseline", request->baselines,
-                   "A baseline of the first run as one more member, such as network; may be repeated")
+      ->add_option(
+          "--baseline", request->baselines,
+          "A baseline of the first run as one more member, such as network; may be repeated")
       ->allow_extra_args(false);
   command
       ->add_option("--weights", *weights,
@@ -53,7 +54,8 @@ void add_ensemble(CLI::App& app) {
       "Nothing is predicted anew: members are what the runs' evaluations hold. The spread over\n"
       "members lies beside the predictions, and intervals made of it are judged.\n"
       "Example:\n"
-      "  lacuna ensemble runs/a runs/b runs/c --baseline network --weights validation --out runs/all");
+      "  lacuna ensemble runs/a runs/b runs/c --baseline network --weights validation --out "
+      "runs/all");
   command->callback([request, weights] {
     request->weighted = *weights == "validation";
     request->command = command_line();

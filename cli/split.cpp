@@ -1,6 +1,7 @@
 // lacuna split SCREEN | RECORDING: draws a split and saves it there, or takes one away.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
@@ -20,6 +21,20 @@ struct Options {
   bool remove = false;
 };
 
+// Whether the screen has this split already: of a call that was cut short. Throws Error for another
+// one of its name.
+bool is_there(const Screen& screen, const Split& split) {
+  for (const Split& there : screen.splits()) {
+    if (there.name != split.name) continue;
+    if (std::ranges::equal(there.parts.bytes(), split.parts.bytes())) return true;
+    throw Error(
+        "{}: has another split '{}' already; choose another name, or take it away with `lacuna "
+        "split {} --name {} --remove`",
+        screen.path().string(), split.name, screen.path().string(), split.name);
+  }
+  return false;
+}
+
 // --folds: several splits, in which every gene is held out once.
 void run_folds(const Options& options) {
   if (options.by != "gene") throw UsageError("--folds goes with --by gene");
@@ -28,16 +43,14 @@ void run_folds(const Options& options) {
   draw.by = SplitBy::gene;
   for (size_t p = 0; p < 3; ++p) draw.fractions[p] = options.fractions.at(p);
   std::vector<Split> splits = draw_gene_folds(screen, options.name, options.folds, draw);
-  for (const Split& split : splits)
-    for (const Split& there : screen.splits())
-      if (there.name == split.name)
-        throw Error("{}: has a split '{}' already; choose another name, or take it away first",
-                    options.screen, split.name);
+  std::vector<bool> have;  // asked of all before any is written
+  for (const Split& split : splits) have.push_back(is_there(screen, split));
   std::vector<std::vector<std::string>> rows = {
       {"split", "genes held out", "train", "validation", "test"}};
-  for (Split& split : splits) {
+  for (size_t f = 0; f < splits.size(); ++f) {
+    Split& split = splits[f];
     split.how["command"] = command_line();
-    lacuna::add_split(options.screen, split);
+    if (!have[f]) lacuna::add_split(options.screen, split);
     rows.push_back({split.name, with_commas(split.how.at("test_genes").get<uint64_t>())});
     for (const char* part : {"train", "validation", "test"})
       rows.back().push_back(with_commas(split.how.at("counts").at(part).get<uint64_t>()));

@@ -39,9 +39,8 @@ std::vector<std::string> label_names(const Evaluation& evaluation) {
 }
 
 bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
-    return x == y || (std::isnan(x) && std::isnan(y));
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
 class EnsembleMaker {
@@ -150,8 +149,7 @@ class EnsembleMaker {
       if (request_.weighted)
         weights = best_weights(columns(size_t(validation - parts_.begin()), l),
                                label_column(validation->measured, labels_.size(), l));
-      for (size_t m = 0; m < members_.size(); ++m)
-        members_[m].about.weights.push_back(weights[m]);
+      for (size_t m = 0; m < members_.size(); ++m) members_[m].about.weights.push_back(weights[m]);
     }
   }
 
@@ -179,7 +177,7 @@ class EnsembleMaker {
   }
 
   void write(const EvaluationInput& input, const Ensemble& ensemble, const Run& member) const {
-    const Run run = Run::create(request_.out, read_text(member.config()));
+    const Run run = Run::create(request_.out, read_sealed_yaml(member.config()));
     run.update({{"status", "running"},
                 {"command", request_.command},
                 {"started", utc_now()},
@@ -191,10 +189,9 @@ class EnsembleMaker {
       list.push_back({{"name", one.name}, {"run", one.run.string()}, {"weights", weights}});
       if (!one.baseline.empty()) list.back()["baseline"] = one.baseline;
     }
-    write_sealed_json(request_.out / kFile, {{"format", kFormat},
-                                                       {"version", 1},
-                                                       {"weighted", request_.weighted},
-                                                       {"members", list}});
+    write_sealed_json(
+        request_.out / kFile,
+        {{"format", kFormat}, {"version", 1}, {"weighted", request_.weighted}, {"members", list}});
     write_evaluation(request_.out, input, ensemble.evaluation);
     run.update({{"status", "finished"}, {"ended", utc_now()}});
   }

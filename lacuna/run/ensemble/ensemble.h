@@ -6,11 +6,11 @@
 // the first run's evaluation.
 //
 //   OUT/ensemble.json    members and their weights by label, sealed
-//   OUT/evaluation.json, predictions/   as of a run: beside the first run's baselines, each member is
-//                        a predictor, too ("member 1", ...); predictions/<part>.spread.npy is the
+//   OUT/evaluation.json  as of a run, and predictions/: beside the first run's baselines, each
+//                        member is a predictor, too ("member 1", ...); <part>.spread.npy is the
 //                        standard deviation over the members, and evaluation.json says how well it
 //                        tells errors (evaluation/apart/coverage.h)
-//   OUT/run.json, config.yaml           so that `lacuna report` reads it
+//   OUT/run.json         and config.yaml, so that `lacuna report` reads it
 #pragma once
 
 #include <string>
@@ -30,10 +30,10 @@ struct EnsembleRequest {
 };
 
 struct EnsembleMember {
-  std::string name = {};              // "member 1"
-  fs::path run = {};                  // absolute
-  std::string baseline = {};          // of that run's evaluation; empty: its model
-  std::vector<double> weights = {};   // [L]
+  std::string name = {};             // "member 1"
+  fs::path run = {};                 // absolute
+  std::string baseline = {};         // of that run's evaluation; empty: its model
+  std::vector<double> weights = {};  // [L]
 
   std::string words() const;  // the run's path, or "baseline network of PATH"
 };

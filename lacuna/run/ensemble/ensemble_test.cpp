@@ -82,7 +82,8 @@ TEST(Coverage, HoldsOnAnotherPartLikeValidation) {
       for (size_t s = 0; s < 4000; ++s) {
         spread.push_back(float(0.1 + random.uniform()));
         predicted.push_back(float(random.normal()));
-        measured.push_back(predicted.back() + float(scale * double(spread.back()) * random.normal()));
+        measured.push_back(predicted.back() +
+                           float(scale * double(spread.back()) * random.normal()));
       }
       measured[7] = kMissingLabel;
     }

@@ -292,7 +292,8 @@ std::optional<FoldOf> fold_of(const Split& split) {
 std::vector<std::string> fold_splits(const fs::path& screen, const std::string& name) {
   std::map<uint64_t, std::string> found;
   uint64_t folds = 0;
-  for (const Split& split : Screen::open_unchecked(screen).splits())
+  const Screen opened = Screen::open_unchecked(screen);
+  for (const Split& split : opened.splits())
     if (const auto fold = fold_of(split); fold && fold->name == name) {
       folds = fold->folds;
       found[split.how.at("folds").at("fold").get<uint64_t>()] = split.name;

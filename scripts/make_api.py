@@ -29,7 +29,7 @@ CHAPTERS = {
         "Recording", "Session", "Segment", "Field", "RecordingSplit", "import_recording", "write_recording",
     ],
     "Batches": ["Loader", "ScreenLoader", "RecordingLoader", "Dataset", "collate"],
-    "Results": ["Run", "train", "evaluate", "Evaluation", "influence", "Influence"],
+    "Results": ["Run", "train", "join_ranks", "evaluate", "Evaluation", "influence", "Influence"],
     "Graphs and operators": [
         "Graph", "removed_lists", "aggregate", "aggregate_shared", "aggregate_masked", "masks", "split_masks", "MaskArena",
         "BipartiteGraph", "bipartite", "cast", "check_errors",

@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 
 def main() -> None:
     if os.environ.get("WORLD_SIZE", "1") != "1" or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1":
-        from ._ranks import Place, run
+        from lacuna._ranks import Place, run  # the command runs this file without its package
 
         if place := Place.of(os.environ):
             run(place, sys.argv[1:])

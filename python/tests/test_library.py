@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import lacuna
+from lacuna._library import check_torch
 
 PACKAGE = Path(lacuna.__file__).parent
 
@@ -18,10 +20,19 @@ def run_python(code, **environment):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.skipif(shutil.which("nm") is None, reason="nm of binutils is not installed")
 def test_library_has_no_python_in_it():
     symbols = subprocess.run(["nm", "-D", "--undefined-only", lacuna.library_path], capture_output=True, text=True)
     assert symbols.returncode == 0
     assert not [line for line in symbols.stdout.splitlines() if " Py" in line or " _Py" in line]
+
+
+def test_the_command_loads_no_torch():
+    code = "import sys, lacuna_command; sys.argv = ['lacuna', '--version']; lacuna_command.main()"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() and done.returncode == 0, done.stderr
+    assert "lacuna_command" in done.stderr and "torch" not in done.stderr
 
 
 def test_lacuna_library_names_the_file_or_its_folder():
@@ -44,18 +55,14 @@ def test_library_that_does_not_load_is_named(tmp_path):
 
 
 def test_another_torch_is_named_and_no_symbol(tmp_path):
-    """The library as it is, with a note that it was built for another minor version of torch."""
-    for file in lacuna.library_path.resolve().parent.glob("lib*.so*"):
-        (tmp_path / file.name).symlink_to(file)
-    shutil.copy(lacuna.library_path, tmp_path / "copy.so")
-    (tmp_path / "liblacuna_torch.so").unlink()
-    (tmp_path / "copy.so").rename(tmp_path / "liblacuna_torch.so")
+    """Before the library is touched: the note beside it says which minor version of torch it was built for."""
+    library = tmp_path / "liblacuna_torch.so"
+    library.write_bytes(b"whatever was built")
     major, minor = (int(number) for number in torch.__version__.split(".")[:2])
-    for version, fits in ((f"{major}.{minor}.7+cu130", True), (f"{major}.{minor - 1}.0", False)):
-        (tmp_path / "built_for_torch").write_text(version)
-        run = run_python("import lacuna; print('fits')", LACUNA_LIBRARY=str(tmp_path))
-        assert ("fits" in run.stdout) == fits, run.stderr
-    last = run.stderr.splitlines()[-1]
+    (tmp_path / "built_for_torch").write_text(f"{major}.{minor}.7+cu130")
+    check_torch(library)  # the same minor version will do
+    (tmp_path / "built_for_torch").write_text(f"{major}.{minor - 1}.0")
+    last = run_python("import lacuna", LACUNA_LIBRARY=str(tmp_path)).stderr.splitlines()[-1]
     assert last.startswith("ImportError: lacuna: ") and "symbol" not in last
     assert f"was built for torch {major}.{minor - 1}" in last and torch.__version__ in last and "install" in last
 

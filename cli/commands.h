@@ -15,6 +15,7 @@ namespace lacuna::cli {
 void add_bench(CLI::App& app);
 void add_clean(CLI::App& app);
 void add_concat(CLI::App& app);
+void add_features(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_import_recording(CLI::App& import);  // a subcommand of import

@@ -3,7 +3,8 @@
 //
 //   arrays     parameters by name; "optimizer.exp_avg.NAME", "optimizer.exp_avg_sq.NAME"
 //   metadata   "lacuna" (JSON): progress of the training, loader state, fingerprint of the data,
-//              what the task adds (of a screen: labels and their scale, model settings);
+//              what the task adds (of a screen: labels and their scale, model settings, and
+//              with train.hide the numbers of the genes that were never seen);
 //              "xxh3": of all the rest
 #pragma once
 

@@ -84,6 +84,7 @@ READ = {
     "subset": Command(["subset", "screen", "new-screen", "--where", "weight<1.4"], ["new-screen"]),
     "concat": Command(["concat", "new-screen", "screen", "other"], ["new-screen"]),
     "split": Command(["split", "screen", "--name", "new", "--by", "gene", "--seed", "3"], ["screen"]),
+    "features": Command(["features", "screen", "--spectral", "3"], ["screen"]),
     "info SCREEN": Command(["info", "screen"], is_printed=True),
     "info SCREEN --check": Command(["info", "screen", "--check"], is_printed=True),
     "info STORE": Command(["info", "store"], is_printed=True),
@@ -115,6 +116,7 @@ WRITE = {
     "subset": READ["subset"],
     "concat": READ["concat"],
     "split": READ["split"],
+    "features": READ["features"],
     "split --remove": Command(["split", "screen", "--name", "part", "--remove"], ["screen"]),
     "prepare": READ["prepare"],
     "prepare (more samples)": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "half"], ["half"]),
@@ -140,7 +142,7 @@ WRITE |= {
 }
 
 OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "prepare", "subset", "concat",
-             "split", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
+             "split", "features", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
 OF_STORE = ["train (disk)", "evaluate (disk)", "verify", "info STORE", "prepare (again)"]
 OF_RUN = ["evaluate", "predict", "export", "info RUN", "report"]
 OF_CHECKPOINT = ["evaluate", "predict", "export", "train --resume"]

@@ -25,11 +25,17 @@ DROPOUT_SEED = 11  # set before every forward pass, here and in probe.cpp
 class Screen:
     """A screen's graph, read from its files with numpy."""
 
-    def __init__(self, path, features=None):
+    def __init__(self, path, features=None, values=None):
+        """values: by network the .npy file of what its edges count; those that are not named count 1."""
         path = pathlib.Path(path)
         self.genes = len((path / "nodes/gene.txt").read_text().splitlines())
         names = sorted(file.name.split(".")[1] for file in (path / "edges").glob("gene.*.gene.npy"))
         self.networks = [self.edges(path, f"gene.{name}.gene") for name in names]  # alphabetical
+        self.values = [
+            torch.from_numpy(numpy.load((values or {})[name])).double()
+            if name in (values or {}) else torch.ones(edges.shape[1]).double()
+            for name, edges in zip(names, self.networks)
+        ]  # [E] each
         self.features = None if features is None else torch.from_numpy(numpy.load(features)).double()  # [N, d]
         self.reactions = self.metabolites = 0
         self.rules = self.stoichiometry = torch.zeros(2, 0, dtype=torch.int64)
@@ -48,18 +54,35 @@ class Screen:
         return torch.from_numpy(numpy.load(path / f"edges/{key}.npy").astype(numpy.int64))  # [2, E]
 
 
+    def weights(self, kind):
+        """[E] of each network, f32 numbers as the values are."""
+        if kind == "none":
+            return [torch.ones_like(values) for values in self.values]
+        if kind == "values":
+            return self.values
+        result = []
+        for (sources, targets), values in zip(self.networks, self.values):
+            leaves = [values[sources == gene].abs().sum() for gene in range(self.genes)]
+            arrives = [values[targets == gene].abs().sum() for gene in range(self.genes)]
+            scale = [(leaves[u] * arrives[v]).sqrt() for u, v in zip(sources, targets)]
+            normalised = [value / s if s > 0 else value for value, s in zip(values, scale)]
+            result.append(torch.stack(normalised).float().double() if normalised else values)
+        return result
+
+
 class Copies:
     """A perturbed copy of the graph for each sample, side by side: row b * N + g is gene g of sample b."""
 
-    def __init__(self, screen, removed):
+    def __init__(self, screen, removed, weights="none"):
         self.count = len(removed)
         self.keep = torch.ones(self.count, screen.genes, dtype=torch.bool)  # [B, N]
         for keep, genes in zip(self.keep, removed):
             keep[list(genes)] = False
-        self.networks = [
-            torch.cat([subgraph(keep, edges)[0] + b * screen.genes for b, keep in enumerate(self.keep)], 1)
-            for edges in screen.networks
-        ]
+        self.networks, self.weights = [], []
+        for edges, values in zip(screen.networks, screen.weights(weights)):
+            kept = [subgraph(keep, edges, values, num_nodes=screen.genes) for keep in self.keep]
+            self.networks.append(torch.cat([edges + b * screen.genes for b, (edges, _) in enumerate(kept)], 1))
+            self.weights.append(torch.cat([values for _, values in kept]))
         # A reaction is on where all of its genes are kept; its edges go with it.
         rules, stoichiometry, coefficients, self.on = [], [], [], []
         for b, keep in enumerate(self.keep):
@@ -162,10 +185,17 @@ def metabolism(w, norm, screen, copies, x):
     return network_mlp(w.at("mlp"), 0, norm, y)
 
 
+def visible_rows(w, settings):
+    """The learned rows, those of hidden genes replaced."""
+    hidden = settings.get("hidden")
+    return w["table"] if hidden is None else torch.stack(
+        [w["hidden.unknown"] if is_hidden else row for is_hidden, row in zip(hidden, w["table"])])
+
+
 def preprocess(w, screen, settings):
     """[N, H]"""
     features = settings["features"]
-    x = torch.zeros(()) if features == "instead" else w["table"]
+    x = torch.zeros(()) if features == "instead" else visible_rows(w, settings)
     if features != "none":
         x = x + w.linear("from_features", screen.features)
     for block in ("pre0", "pre1"):
@@ -182,8 +212,8 @@ def encode(w, screen, settings, copies, x):
     for i in range(settings["layers"]):
         layer = w.at(f"layer{i}")
         y = []
-        for g, edges in enumerate(copies.networks):
-            u = neighbours(x, edges) + (1 + layer["eps"][g]) * x
+        for g, (edges, weights) in enumerate(zip(copies.networks, copies.weights)):
+            u = neighbours(x, edges, weights) + (1 + layer["eps"][g]) * x
             y.append(network_mlp(layer.at("mlp"), g, norm, u))
         if settings["metabolism"]:
             y.append(metabolism(layer.at("metabolism"), norm, screen, copies, x))
@@ -219,8 +249,30 @@ def local_head(w, states, removed, heads):
     return torch.stack(scores)
 
 
+def pair_head(w, states, removed):
+    """states(b, gene): [H] of a removed gene in sample b -> [B, L]"""
+    scores = []
+    for b, genes in enumerate(removed):
+        rows = [states(b, gene) for gene in sorted(set(genes))]
+        score = torch.zeros_like(w["offset.bias"])
+        for row in rows:
+            score = score + w.linear("offset", F.gelu(w.linear("offset_hidden", row)))
+        pairs = [torch.cat([p + q, p * q, (p - q).abs()]) for i, p in enumerate(rows) for q in rows[:i]]
+        of_pairs = [w.linear("pair", F.gelu(w.linear("pair_hidden", pair))) for pair in pairs]
+        scores.append(score + sum(of_pairs) / len(pairs) if pairs else score)
+    return torch.stack(scores)
+
+
+def neighbour_mean(screen, keep, states, gene):
+    """Of the kept neighbours of a gene in a sample: keep [N], states [N, H] -> [H]"""
+    near = {int(u) for edges in screen.networks for u, v in edges.T if v == gene and u != gene and keep[u]}
+    return states[sorted(near)].mean(0) if near else torch.zeros(states.shape[1])
+
+
 def hetero_gin(w, screen, settings, removed):
-    samples, wild_type = copies_of(screen, tuple(map(tuple, removed))), copies_of(screen, ((),))
+    weights = settings.get("weights", "none")
+    samples = copies_of(screen, tuple(map(tuple, removed)), weights)
+    wild_type = copies_of(screen, ((),), weights)
     rows = preprocess(w, screen, settings)  # once: wild type and samples differ in what is removed, not in dropout
     states, wild_states = (encode(w, screen, settings, copies, rows) for copies in (samples, wild_type))
     output = settings["output"]
@@ -230,7 +282,15 @@ def hetero_gin(w, screen, settings, removed):
         head = w.at("global")
         globally = head.linear("score", F.gelu(head.linear("hidden", difference)))
     if output != "global":
-        locally = local_head(w.at("local"), wild_states, removed, heads=8)
+        of_sample = states.reshape(len(removed), screen.genes, -1)
+        local = settings.get("local", "attention")
+        if local == "attention":
+            locally = local_head(w.at("local"), wild_states, removed, heads=8)
+        elif local == "wild_type":
+            locally = pair_head(w.at("local"), lambda b, gene: wild_states[gene], removed)
+        else:
+            locally = pair_head(
+                w.at("local"), lambda b, gene: neighbour_mean(screen, samples.keep[b], of_sample[b], gene), removed)
     if output == "global":
         return globally
     if output == "local":
@@ -241,13 +301,32 @@ def hetero_gin(w, screen, settings, removed):
     return (both * w.linear("gate", F.gelu(w.linear("gate_hidden", both))).softmax(-1)).sum(-1)
 
 
+# ---- WildType
+def wild_type_model(w, screen, settings, removed):
+    features = settings["features"]
+    x = torch.zeros(()) if features == "instead" else visible_rows(w, settings)
+    if features != "none":
+        x = x + w.linear("from_features", screen.features)
+    weights = screen.weights(settings["weights"])
+    width = x.shape[1]
+    for i in range(settings["layers"]):
+        layer = w.at(f"layer{i}")
+        y = x @ layer["own.weight"] + layer["own.bias"] + layer["heard.bias"]
+        for g, ((sources, targets), values) in enumerate(zip(screen.networks, weights)):
+            adjacency = torch.zeros(screen.genes, screen.genes)
+            adjacency.index_put_((targets, sources), values, accumulate=True)
+            y = y + adjacency @ x @ layer["heard.weight"][g * width : (g + 1) * width]
+        x = normalise("layer", x + F.gelu(y), layer["norm.weight"], layer["norm.bias"])
+    return pair_head(w.at("local"), lambda b, gene: x[gene], removed)
+
+
 # ---- the baselines
 def dango(w, screen, settings, removed):
     """Predictions, and the reconstruction error."""
     mean = SimpleConv(aggr="mean")
     embeddings, errors = [], []
     for t, edges in enumerate(screen.networks):
-        h = w["table"]
+        h = visible_rows(w, settings)
         for name in ("sage1", "sage2"):
             sage = w.at(name)
             h = F.relu(sage.linear_of("left", t, mean(h, edges)) + h @ sage["right"][t])
@@ -262,8 +341,8 @@ def dango(w, screen, settings, removed):
     return local_head(w.at("local"), meta, removed, heads=4), sum(errors) / len(errors)
 
 
-def gene_mlp(w, removed):
-    rows = torch.stack([w["table"][sorted(set(genes))].sum(0) for genes in removed])
+def gene_mlp(w, settings, removed):
+    rows = torch.stack([visible_rows(w, settings)[sorted(set(genes))].sum(0) for genes in removed])
     return w.linear("score", F.gelu(w.linear("second", F.gelu(w.linear("first", rows)))))
 
 
@@ -272,6 +351,7 @@ DEFAULTS = {
     "hetero_gin": dict(layers=3, merge="sum", norm="layer", output="average", features="none", metabolism=False),
     "dango": dict(zero_weight=0.1, ramp_epochs=10),
     "mlp": {},
+    "wild_type": dict(layers=2, weights="normalised", features="none"),
 }
 
 
@@ -283,7 +363,9 @@ def predict(weights, screen, settings, removed):
         return hetero_gin(w, screen, settings, removed), 0
     if name == "dango":
         return dango(w, screen, settings, removed)
-    return gene_mlp(w, removed), 0
+    if name == "wild_type":
+        return wild_type_model(w, screen, settings, removed), 0
+    return gene_mlp(w, settings, removed), 0
 
 
 def total_loss(weights, screen, settings, case):

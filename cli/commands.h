@@ -18,6 +18,7 @@ void add_bench(CLI::App& app);
 void add_clean(CLI::App& app);
 void add_concat(CLI::App& app);
 void add_ensemble(CLI::App& app);
+void add_features(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_import_names(CLI::App& import);      // a subcommand of import

@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   add_prepare(app);
   add_report(app);
   add_split(app);
+  add_features(app);
   add_subset(app);
   add_transform(app);
   add_verify(app);

@@ -26,6 +26,8 @@ class LostNeighbours : public Model {
 
   bool reads_masks() const override { return false; }  // mean() sums from the removed genes
 
+  at::Tensor gene_rows() const override { return table_; }  // which visible_rows() hides some of
+
   at::Tensor forward(const ModelInput& input) override {
     const int64_t batch = input.batch();
     const auto h = pool(with_wild_type(input));  // [B + 1, H], the wild type last
@@ -33,13 +35,13 @@ class LostNeighbours : public Model {
   }
 
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override {
-    return {{"genes", table_}, {"pooled", pool(input)}};
+    return {{"genes", visible_rows()}, {"pooled", pool(input)}};
   }
 
  private:
   at::Tensor pool(const ModelInput& input) {
-    const auto x = cast(table_).unsqueeze(1).expand({-1, input.batch(), -1});  // [N, B, H]
-    const auto around = wide(at::gelu(graph_.mean(x.contiguous(), input)));    // [T, N, B, H]
+    const auto x = cast(visible_rows()).unsqueeze(1).expand({-1, input.batch(), -1});  // [N, B, H]
+    const auto around = wide(at::gelu(graph_.mean(x.contiguous(), input)));  // [T, N, B, H]
     return around.mean(at::IntArrayRef({0, 1}));
   }
 

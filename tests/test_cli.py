@@ -7,7 +7,7 @@ import pytest
 from program import ROOT, Started
 from program import lacuna as run
 
-SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "bench loader", "report"]
+SUBCOMMANDS = ["generate screen", "import screen", "info", "subset", "concat", "split", "features", "bench loader", "report"]
 
 
 def test_help_teaches_the_five_words_in_a_screenful():

@@ -30,8 +30,10 @@ STEPS = 20
 
 
 def hetero_gin(**settings):
-    return dict(name="hetero_gin", width=16, layers=2, **{"dropout": 0, **settings})
+    return {"name": "hetero_gin", "width": 16, "layers": 2, "dropout": 0, **settings}
 
+
+UNSEEN = [0, 7, 39]
 
 # name: settings, and what of a case differs from the usual one
 CASES = {
@@ -60,17 +62,50 @@ CASES = {
     "dango-first": (dict(name="dango", width=16, zero_weight=0.3), {"loss": "log_cosh", "epoch": 1}),
     "dango-last": (dict(name="dango", width=16), {"loss": "mse", "epoch": 40, "labels": 2}),
     "mlp": (dict(name="mlp", width=16, dropout=0), {"labels": 2}),
+    **{
+        f"weights-{name}": (hetero_gin(**settings), {})
+        for name, settings in {
+            "values": dict(weights="values"),
+            "normalised": dict(weights="normalised", merge="pairwise"),
+            "plain-form": dict(weights="values", savings=False),
+            "local": dict(weights="normalised", output="local"),
+            "batch_graph": dict(weights="normalised", norm="batch_graph"),
+        }.items()
+    },
+    "local-wild_type": (hetero_gin(local="wild_type"), {"labels": 2}),
+    "local-wild_type-alone": (hetero_gin(local="wild_type", output="local", layers=1), {}),
+    "local-neighbours": (hetero_gin(local="neighbours", weights="normalised"), {}),
+    "local-neighbours-alone": (hetero_gin(local="neighbours", output="local", savings=False), {"labels": 2}),
+    **{
+        f"wild_type-{name}": (dict(name="wild_type", width=16, dropout=0, **settings), {"labels": 2})
+        for name, settings in {
+            "usual": dict(),
+            "values": dict(weights="values", layers=1),
+            "none": dict(weights="none", layers=3, features="beside"),
+            "instead": dict(features="instead"),
+        }.items()
+    },
+    **{
+        f"hidden-{name}": (model, {"epoch": 4, "hidden": dict(unseen=UNSEEN, probability=p, training=training)})
+        for name, model, p, training in (
+            ("hetero_gin", hetero_gin(features="beside"), 0.3, True),
+            ("predicting", hetero_gin(local="wild_type"), 0.3, False),
+            ("wild_type", dict(name="wild_type", width=16, dropout=0), 0.6, True),
+            ("dango", dict(name="dango", width=16), 0.3, True),
+            ("mlp", dict(name="mlp", width=16, dropout=0), 0.3, True),
+        )
+    },
 }
 
 
-def make_case(model, draw, loss="mse", epoch=0, labels=1):
+def make_case(model, draw, loss="mse", epoch=0, labels=1, **others):
     """Samples of all kinds: three genes, two, one, none, many, repeats, and every gene. Enough of them that a pairwise
     merge takes its rows in more than one block."""
     genes = list(range(40))
     removed = [draw.sample(genes, k) for k in (3, 3, 3, 3, 3, 3, 2, 2, 1, 0, 12)]
     removed += [[*removed[0], removed[0][1]], draw.sample(genes, 40)]
     values = [[draw.gauss(0, 1) for _ in range(labels)] for _ in removed]
-    return dict(model=model, removed=removed, labels=values, loss=loss, epoch=epoch, steps=STEPS)
+    return dict(model=model, removed=removed, labels=values, loss=loss, epoch=epoch, steps=STEPS, **others)
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +119,19 @@ def job(tmp_path_factory):
     succeed("generate", "screen", folder / "screen", "--size", "tiny", "--seed", draw.randrange(1000))
     features = numpy.random.default_rng(seed).standard_normal((40, 5)).astype(numpy.float32)
     numpy.save(folder / "features.npy", features)
+    names = sorted(file.name.split(".")[1] for file in (folder / "screen/edges").glob("gene.*.gene.npy"))
+    values = {}
+    for name in names[1:]:  # the first network has none
+        count = numpy.load(folder / f"screen/edges/gene.{name}.gene.npy").shape[1]
+        weights = numpy.random.default_rng([seed, len(values)]).uniform(0.1, 3, count).astype(numpy.float32)
+        numpy.save(folder / f"{name}.npy", weights)
+        values[name] = str(folder / f"{name}.npy")
     cases = {name: make_case(model, draw, **others) for name, (model, others) in CASES.items()}
-    asked = dict(screen=str(folder / "screen"), features=str(folder / "features.npy"), cases=cases)
+    asked = dict(screen=str(folder / "screen"), features=str(folder / "features.npy"), values=values, cases=cases)
     (folder / "job.yaml").write_text(json.dumps(asked))  # JSON is YAML
     done = subprocess.run([PROBE, folder / "job.yaml", folder], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    asked["screen"] = plain_models.Screen(asked["screen"], asked["features"])
+    asked["screen"] = plain_models.Screen(asked["screen"], asked["features"], asked["values"])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # tensors are tiny, and idle threads would wait at full speed
     yield dict(**asked, folder=folder, seed=seed)
@@ -118,9 +160,14 @@ def part(answer, prefix):
 def test_model_agrees_with_the_oracle(job, name):
     case, screen = job["cases"][name], job["screen"]
     answer = plain_models.read_safetensors(job["folder"] / f"{name}.safetensors")
+    settings = case["model"]
+    if "hidden" in case:
+        settings = {**settings, "hidden": answer["hidden"] > 0}
+        hidden = set(answer["hidden"].nonzero().flatten().tolist())
+        assert hidden >= set(UNSEEN) and (len(hidden) > len(UNSEEN)) == case["hidden"]["training"]
     weights = {key: value.requires_grad_() for key, value in part(answer, "weight/").items()}
     assert len(weights) > 5
-    prediction, loss = plain_models.total_loss(weights, screen, case["model"], case)
+    prediction, loss = plain_models.total_loss(weights, screen, settings, case)
     loss.backward()
     found = dict(prediction=answer["prediction"], loss=answer["loss"])
     seed = f"seed {job['seed']}"
@@ -133,7 +180,7 @@ def test_model_agrees_with_the_oracle(job, name):
     optimiser = torch.optim.AdamW(weights.values(), lr=1e-3, eps=1e-6)
     for _ in range(STEPS):
         optimiser.zero_grad()
-        plain_models.total_loss(weights, screen, case["model"], case)[1].backward()
+        plain_models.total_loss(weights, screen, settings, case)[1].backward()
         optimiser.step()
     after = {key: value.detach() for key, value in weights.items()}
     assert differences(part(answer, "after/"), after, 1e-5) == {}, seed

@@ -57,6 +57,7 @@ def assert_like(run, other):
     (4, {"model__name": "mlp"}),
     (2, {"train__batch": 59}),  # the last batch has one sample, and none for rank 1
     (2, {"train__accumulate": 2}),
+    (2, {"model__name": "wild_type", "train__hide": 0.4}),  # every rank hides the same genes
 ])  # fmt: skip
 def test_ranks_take_the_steps_of_one_process(data, ranks, changes):
     folder = data[0]

@@ -2,9 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -46,15 +47,28 @@ struct Ends {
   EdgeList list() const { return {sources, targets}; }
 };
 
-Tensor features_of(const NodeType& genes) {
-  std::vector<Tensor> parts;
+// Each [N, d] on the device; what is missing is the mean of its column, 0 where all of it is.
+std::vector<std::pair<std::string, Tensor>> features_of(const NodeType& genes, at::Device device) {
+  std::vector<std::pair<std::string, Tensor>> features;
   for (const NodeFeature& feature : genes.features) {
     const auto values = feature.values.as<float>();
     const int64_t width = int64_t(values.size() / genes.size());
-    parts.push_back(
-        at::from_blob(const_cast<float*>(values.data()), {int64_t(genes.size()), width}).clone());
+    const Tensor given =
+        at::from_blob(const_cast<float*>(values.data()), {int64_t(genes.size()), width}).clone();
+    const Tensor means = at::nan_to_num(at::nanmean(given, {0}, /*keepdim=*/true), 0.0);
+    features.emplace_back(feature.name, at::where(given.isnan(), means, given).to(device));
   }
-  return parts.empty() ? Tensor() : at::cat(parts, 1);
+  return features;
+}
+
+// The value of a type's edges that models read: its only one, or the one called `weight`.
+const EdgeValue* find_weight(const EdgeType& type, std::string& why) {
+  for (const EdgeValue& value : type.values)
+    if (type.values.size() == 1 || value.name == "weight") return &value;
+  if (!type.values.empty())
+    why = fmt::format("edges {} of the screen have {} values and none is called 'weight'",
+                      type.key(), type.values.size());
+  return nullptr;
 }
 
 // The only edge type between these node types; else null, and why.
@@ -82,6 +96,12 @@ const EdgeValue* find_coefficients(const EdgeType& stoichiometry, std::string& w
 Tensor int_tensor(const std::vector<uint32_t>& numbers, at::Device device) {
   return at::from_blob(const_cast<uint32_t*>(numbers.data()), {int64_t(numbers.size())}, at::kInt)
       .to(device, at::kInt, false, /*copy=*/true);
+}
+
+// Weights as an operator takes them: f64 beside an f64 x, else f32.
+OptionalTensor values_beside(const Tensor& x, const Tensor& weights) {
+  if (!weights.defined()) return std::nullopt;
+  return weights.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
 // ---- what samples change
@@ -193,11 +213,19 @@ Tensor kept_genes(const ModelInput& input, int64_t genes) {
 }
 
 // ---- the graph
+EdgeWeights edge_weights_from_name(const std::string& name) {
+  if (name == "none") return EdgeWeights::none;
+  if (name == "values") return EdgeWeights::values;
+  if (name == "normalised") return EdgeWeights::normalised;
+  throw Error("unknown weights '{}'; there are none, values and normalised", name);
+}
+
 GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans)
     : genes_(graph.genes().size()),
-      features_(features_of(graph.genes())),
+      features_(features_of(graph.genes(), device)),
       mask_table_(std::make_shared<std::vector<Tensor>>()),
-      cones_(std::make_shared<Cones>()) {
+      cones_(std::make_shared<Cones>()),
+      neighbours_(std::make_shared<std::pair<Tensor, Tensor>>()) {
   const auto types = graph.gene_edges();
   if (types.empty())
     throw Error("the screen has no gene-gene edges; a graph model needs at least one network");
@@ -217,9 +245,81 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
     buffers_ = {on_device, its_slabs};
     sizes_.push_back(number);
   }
-  if (features_.defined()) features_ = features_.to(device);
+  add_values(graph);
   add_mask_layout(graph);
   add_metabolism(graph, device);
+}
+
+void GeneGraph::add_values(const HeteroGraph& graph) {
+  std::vector<Tensor> parts;
+  why_no_values_ = "no gene network of the screen has values";
+  for (const EdgeType* type : graph.gene_edges()) {
+    std::string why;
+    if (const EdgeValue* const found = find_weight(*type, why)) {
+      const auto values = found->values.as<float>();
+      parts.push_back(
+          at::from_blob(const_cast<float*>(values.data()), {int64_t(values.size())}).clone());
+      why_no_values_.clear();
+    } else if (why.empty()) {
+      parts.push_back(at::ones({int64_t(type->size())}));
+    } else {
+      why_no_values_ = why;
+      return;
+    }
+  }
+  values_ = at::cat(parts);
+}
+
+Tensor GeneGraph::features(const std::vector<std::string>& names) const {
+  std::vector<Tensor> parts;
+  for (const auto& [name, values] : features_)
+    if (names.empty()) parts.push_back(values);
+  for (const std::string& asked : names) {
+    const auto found = std::ranges::find(features_, asked, &std::pair<std::string, Tensor>::first);
+    if (found == features_.end()) {
+      std::vector<std::string> there;
+      for (const auto& [name, values] : features_) there.push_back(name);
+      throw Error("model.feature_names has '{}', but the genes of the screen have the features: {}",
+                  asked, there.empty() ? "none" : fmt::format("{}", fmt::join(there, ", ")));
+    }
+    parts.push_back(found->second);
+  }
+  return parts.empty() ? Tensor() : at::cat(parts, 1);
+}
+
+Tensor GeneGraph::weights(EdgeWeights kind) const {
+  if (kind == EdgeWeights::none) return {};
+  const char* const word = kind == EdgeWeights::values ? "values" : "normalised";
+  if (!values_.defined() || (kind == EdgeWeights::values && !why_no_values_.empty()))
+    throw Error("model.weights is '{}', but {}; set it to none, or mend the screen", word,
+                why_no_values_);
+  const GraphPlan plan = plan_on_host();
+  const Tensor result = values_.clone();
+  float* const all = result.mutable_data_ptr<float>();
+  for (uint32_t t = 0; t < plan.type_count(); ++t) {
+    float* const value = all + plan.first_edge(t);
+    const CsrView csr = plan.by_target(t);
+    std::vector<double> leaving(size_t(genes_), 0), arriving(size_t(genes_), 0);
+    const auto for_edges = [&](const auto& visit) {
+      for (uint32_t v = 0; v < plan.node_count(); ++v)
+        for (uint32_t k = csr.ptr[v]; k < csr.ptr[v + 1]; ++k)
+          visit(plan.neighbour(csr, k), v, value[csr.edge[k]]);
+    };
+    for_edges([&](uint32_t u, uint32_t v, float w) {
+      if (!std::isfinite(w))
+        throw Error(
+            "model.weights is '{}', but an edge of network '{}' has the value {}; set it to "
+            "none, or mend the screen",
+            word, types_[t], w);
+      leaving[u] += std::abs(double(w));
+      arriving[v] += std::abs(double(w));
+    });
+    if (kind == EdgeWeights::values) continue;
+    for_edges([&](uint32_t u, uint32_t v, float& w) {
+      if (w != 0) w = float(double(w) / std::sqrt(leaving[u] * arriving[v]));
+    });
+  }
+  return result.to(device());
 }
 
 void GeneGraph::add_mask_layout(const HeteroGraph& graph) {
@@ -287,22 +387,36 @@ void GeneGraph::check_masks(const ModelInput& input) const {
         "input first, once a batch, or let its reads_masks() say false (docs/add-a-model.md)");
 }
 
-Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
+Tensor GeneGraph::gin(const Tensor& x, const ModelInput& input, const Tensor& eps,
+                      const Tensor& weights) const {
   const Scope scope("aggregation");
   if (input.masks.defined()) {
     static const auto masked = find_operator<MaskedSignature>("lacuna::aggregate_masked");
     return masked.call(buffers_, sizes_, x, input.masks.narrow(0, 0, input.batch()), mask_offsets_,
-                       "sum", false, {}, eps);
+                       "sum", false, values_beside(x, weights), eps);
   }
   check_masks(input);
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
-  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
+  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false,
+                 values_beside(x, weights), eps);
 }
 
-Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Tensor& eps) const {
+Tensor GeneGraph::gin_shared(const Tensor& x, const ModelInput& input, const Tensor& eps,
+                             const Tensor& weights) const {
   const Scope scope("aggregation");
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate_shared");
-  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false, {}, eps);
+  return op.call(buffers_, sizes_, x, input.removed, input.ptr, "sum", false,
+                 values_beside(x, weights), eps);
+}
+
+Tensor GeneGraph::wild_type_sums(const Tensor& x, const Tensor& weights) const {
+  const Scope scope("aggregation");
+  static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
+  const ModelInput nobody = wild_type(x);
+  return op
+      .call(buffers_, sizes_, x.unsqueeze(1), nobody.removed, nobody.ptr, "sum", false,
+            values_beside(x, weights), {})
+      .squeeze(2);
 }
 
 GraphPlan GeneGraph::plan_on_host() const {
@@ -353,14 +467,57 @@ std::vector<Cone> GeneGraph::cones(const ModelInput& input, size_t layers, bool 
 }
 
 Tensor GeneGraph::gin_cone(const Cone& cone, const Tensor& x, const ModelInput& input,
-                           const Tensor& eps) const {
+                           const Tensor& eps, const Tensor& weights) const {
   const Scope scope("aggregation");
-  if (x.dim() == 2) return cone_gin(cone, x, eps);
+  const Tensor values = values_beside(x, weights).value_or(Tensor());
+  if (x.dim() == 2) return cone_gin(cone, x, eps, {}, values);
   if (!x.is_cpu()) return cone_take(cone, gin(x, input, eps));
   check_masks(input);
   return cone_gin(
       cone, x, eps,
-      input.masks.defined() ? ConeMasks{input.masks.contiguous(), mask_offsets_} : ConeMasks());
+      input.masks.defined() ? ConeMasks{input.masks.contiguous(), mask_offsets_} : ConeMasks(),
+      values);
+}
+
+Tensor GeneGraph::neighbour_states(const Tensor& x, const ModelInput& input) const {
+  auto& [ptr, sources] = *neighbours_;
+  if (!ptr.defined()) {
+    std::vector<int64_t> ends = {0}, all;
+    const GraphPlan plan = plan_on_host();
+    std::set<int64_t> row;
+    for (uint32_t v = 0; v < plan.node_count(); ++v) {
+      row.clear();
+      for (uint32_t t = 0; t < plan.type_count(); ++t) {
+        const CsrView csr = plan.by_target(t);
+        for (uint32_t k = csr.ptr[v]; k < csr.ptr[v + 1]; ++k) row.insert(plan.neighbour(csr, k));
+      }
+      row.erase(int64_t(v));
+      all.insert(all.end(), row.begin(), row.end());
+      ends.push_back(int64_t(all.size()));
+    }
+    ptr = at::tensor(ends, at::kLong).to(device());
+    sources = at::tensor(all, at::kLong).to(device());
+  }
+  const int64_t batch = input.batch(), k = input.sets.size(1), width = x.size(2);
+  const Tensor places = input.sets.reshape(-1);  // [B * k]
+  const Tensor genes = places.clamp_min(0);
+  const Tensor first = ptr.index_select(0, genes);
+  const Tensor counts = (ptr.index_select(0, genes + 1) - first) * places.ge(0);
+  // Of every pair of a place and a neighbour, M in all: the place, and the neighbour.
+  const Tensor place = at::arange(batch * k, places.options()).repeat_interleave(counts);  // [M]
+  const Tensor before = (counts.cumsum(0) - counts).index_select(0, place);
+  const Tensor edge = first.index_select(0, place) + at::arange(place.size(0), place.options());
+  const Tensor source = sources.index_select(0, edge - before);  // [M]
+  const Tensor sample = place.floor_divide(k);
+  const Tensor is_kept = kept_genes(input, genes_).index({source, sample});  // [M]
+  const Tensor rows = is_kept.nonzero().squeeze(1);
+  const Tensor of_place = place.index_select(0, rows);
+  const Tensor at_row = (source * x.size(1) + sample).index_select(0, rows);
+  const Tensor states = x.reshape({-1, width}).index_select(0, at_row);
+  const Tensor zeros = at::zeros({batch * k, width}, x.options());
+  const Tensor many = at::zeros({batch * k, 1}, x.options())
+                          .index_add(0, of_place, at::ones({rows.size(0), 1}, x.options()));
+  return (zeros.index_add(0, of_place, states) / many.clamp_min(1)).reshape({batch, k, width});
 }
 
 Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {

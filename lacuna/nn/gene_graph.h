@@ -53,6 +53,16 @@ ModelInput wild_type(const ModelInput& input);
 // keep [N, B] bool.
 at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 
+// How much an edge counts.
+//   none         1
+//   values       its value in the screen; 1 in types without values
+//   normalised   value / sqrt(d(source) d(target)) by the wild type's weighted degrees in its type:
+//                d(source) adds up the sizes of the values of all edges that leave the source,
+//                d(target) those that arrive. The same for all samples, so that rows which no
+//                removed gene reaches stay the wild type's.
+enum class EdgeWeights { none, values, normalised };
+EdgeWeights edge_weights_from_name(const std::string& name);  // throws Error, listing the three
+
 // The gene-gene edge types, alphabetically, and metabolism where the graph has it, laid out for the
 // operators. Cheap to copy.
 class GeneGraph {
@@ -65,8 +75,13 @@ class GeneGraph {
   int64_t genes() const { return genes_; }
   int64_t type_count() const { return int64_t(types_.size()); }
   const std::vector<std::string>& types() const { return types_; }
-  // [N, d] f32, given node features side by side; undefined where there are none
-  const at::Tensor& features() const { return features_; }
+  // [N, d] f32, given node features of these names side by side; no name: all of them. undefined
+  // where there are none. A number that is missing (NaN) is the mean of its column. Throws Error
+  // for a name that is not there.
+  at::Tensor features(const std::vector<std::string>& names = {}) const;
+  // [E] f32, all types one after another in the order of their edges; undefined for `none`. Throws
+  // Error where there are no values, several that could be meant, or one that is not finite.
+  at::Tensor weights(EdgeWeights kind) const;
 
   // From now on with_masks() of this graph and of all its copies makes them (rung `device`). The
   // copies too, because a model holds one and only then can say whether it reads masks.
@@ -77,10 +92,15 @@ class GeneGraph {
   // once a batch: gin() throws Error where it was forgotten.
   ModelInput with_masks(const ModelInput& input) const;
   // a + (1 + eps) x for every edge type, a = sum over kept in-neighbours.
-  // x [N, B, H], eps [T] -> [T, N, B, H]
-  at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
+  // x [N, B, H], eps [T] -> [T, N, B, H]. Here and below, weights: as weights() gives them, or
+  // undefined.
+  at::Tensor gin(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps,
+                 const at::Tensor& weights = {}) const;
   // The same where all samples share x [N, H]; from the removed genes on every rung.
-  at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps) const;
+  at::Tensor gin_shared(const at::Tensor& x, const ModelInput& input, const at::Tensor& eps,
+                        const at::Tensor& weights = {}) const;
+  // The sums alone, of the wild type: x [N, H] -> [T, N, H]
+  at::Tensor wild_type_sums(const at::Tensor& x, const at::Tensor& weights = {}) const;
   // Which rows of the first layers differ from the wild type's. wild: whether its rows stand in
   // front (on a GPU always). either: whether lists of all types together are asked for (on the CPU
   // always).
@@ -92,9 +112,14 @@ class GeneGraph {
   };
   const std::vector<ConeShare>& cone_shares(int64_t widest, size_t layers) const;
   // gin_shared() on the rows of a cone, x [N, H]; or gin(), x [N, B + 1, H] with the wild type
-  // last, and masks where with_masks() gives them. eps [T] -> [T, rows, H]
+  // last, and masks where with_masks() gives them. eps [T] -> [T, rows, H]. weights: on the CPU.
   at::Tensor gin_cone(const Cone& cone, const at::Tensor& x, const ModelInput& input,
-                      const at::Tensor& eps) const;
+                      const at::Tensor& eps, const at::Tensor& weights = {}) const;
+  // The mean state of each removed gene's kept neighbours in its sample: of the genes from which an
+  // edge of any type comes, each counted once. x [N, B or more, H] -> [B, k, H], a row a place of
+  // input.sets; 0 where there is no such neighbour. How many there are decides about sizes: not for
+  // a recorded step.
+  at::Tensor neighbour_states(const at::Tensor& x, const ModelInput& input) const;
   // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
   at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
   // The distinct edges of a type: [2, E] i64 on the device, sources then targets; made on call.
@@ -116,12 +141,15 @@ class GeneGraph {
   GraphPlan plan_on_host() const;
   ConeRoom most_of_cone(int64_t widest) const;
   void check_masks(const ModelInput& input) const;
+  void add_values(const HeteroGraph& graph);
   void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
 
   int64_t genes_;
   std::vector<std::string> types_;
-  at::Tensor features_;
+  std::vector<std::pair<std::string, at::Tensor>> features_;  // name, [N, d]
+  at::Tensor values_;                // [E] of the edges on the host, 1 in types without
+  std::string why_no_values_;        // empty: there are some
   std::vector<at::Tensor> buffers_;  // what the operators take as `graph`
   std::vector<int64_t> sizes_;
   std::vector<int64_t> mask_offsets_;  // [T] of each type in a record, in bytes
@@ -135,6 +163,9 @@ class GeneGraph {
     std::map<std::pair<int64_t, size_t>, std::vector<ConeShare>> shares;  // and by layers
   };
   std::shared_ptr<Cones> cones_;
+  // Sources of each gene's in-edges of any type, without itself and repeats: [N + 1] and [M] i64;
+  // made by the first who asks, shared by the copies.
+  std::shared_ptr<std::pair<at::Tensor, at::Tensor>> neighbours_;
   at::Tensor bipartite_plan_, coefficients_, without_genes_;
   std::vector<int64_t> bipartite_sizes_;  // empty: no metabolism
   std::string why_no_metabolism_;

@@ -2,11 +2,33 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "lacuna/core/error.h"
 #include "lacuna/torch/fused_pool.h"
 #include "lacuna/torch/row_mlp.h"
 
 namespace lacuna {
+namespace {
+
+// Scores [B, L] of sets, those of each size together: score(samples, k) gives those of samples
+// whose sets have k genes (1 of empty ones, too).
+at::Tensor score_by_size(
+    const at::Tensor& sets,
+    const std::function<at::Tensor(const at::Tensor& samples, int64_t k)>& score) {
+  const auto sizes = sets.ge(0).sum(1).clamp_min(1);  // [B]
+  at::Tensor scores;
+  for (int64_t k = 1; k <= sets.size(1); ++k) {
+    const auto samples = sizes.eq(k).nonzero().squeeze(1);
+    if (samples.numel() == 0) continue;
+    const auto own = score(samples, k);
+    if (!scores.defined()) scores = at::empty({sets.size(0), own.size(1)}, own.options());
+    scores.index_copy_(0, samples, own);
+  }
+  return scores.defined() ? scores : score(at::arange(0, sets.options()), sets.size(1));
+}
+
+}  // namespace
 
 Pool::Pool(int64_t width) {
   gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(width, width / 2));
@@ -58,16 +80,9 @@ LocalHead::LocalHead(int64_t width, int64_t heads, int64_t labels) : heads_(head
 
 at::Tensor LocalHead::forward(const at::Tensor& genes, const at::Tensor& sets) {
   if (!sets.is_cpu() || at::GradMode::is_enabled()) return score_sets(genes, sets);
-  const auto sizes = sets.ge(0).sum(1).clamp_min(1);  // [B]
-  at::Tensor scores;
-  for (int64_t k = 1; k <= sets.size(1); ++k) {
-    const auto samples = sizes.eq(k).nonzero().squeeze(1);
-    if (samples.numel() == 0) continue;
-    const auto own = score_sets(genes, sets.index_select(0, samples).narrow(1, 0, k));
-    if (!scores.defined()) scores = at::empty({sets.size(0), own.size(1)}, own.options());
-    scores.index_copy_(0, samples, own);
-  }
-  return scores.defined() ? scores : score_sets(genes, sets);
+  return score_by_size(sets, [&](const at::Tensor& samples, int64_t k) {
+    return score_sets(genes, sets.index_select(0, samples).narrow(1, 0, k));
+  });
 }
 
 at::Tensor LocalHead::score_sets(const at::Tensor& genes, const at::Tensor& sets) {
@@ -88,6 +103,53 @@ at::Tensor LocalHead::score_sets(const at::Tensor& genes, const at::Tensor& sets
   const auto scores = score_->forward((x - fixed).square());            // [B, k, L]
   const auto weights = present.unsqueeze(-1).to(scores.scalar_type());  // [B, k, 1]
   return (scores * weights).sum(1) / weights.sum(1).clamp_min(1);
+}
+
+PairHead::PairHead(int64_t width, int64_t labels) {
+  const auto dense = [&](const char* name, int64_t in, int64_t out, double std = 0) {
+    return register_module(name, std::make_shared<Dense>(in, out, std));
+  };
+  offset_hidden_ = dense("offset_hidden", width, width);
+  offset_ = dense("offset", width, labels, kScoreStd);
+  pair_hidden_ = dense("pair_hidden", 3 * width, width, std::sqrt(1.0 / double(3 * width)));
+  pair_ = dense("pair", width, labels, kScoreStd);
+}
+
+at::Tensor PairHead::forward(const at::Tensor& rows, const at::Tensor& sets,
+                             const DropOut& drop_out) {
+  if (!sets.is_cpu() || at::GradMode::is_enabled()) return score_sets(rows, sets, drop_out);
+  return score_by_size(sets, [&](const at::Tensor& samples, int64_t k) {
+    return score_sets(rows.index_select(0, samples).narrow(1, 0, k),
+                      sets.index_select(0, samples).narrow(1, 0, k), drop_out);
+  });
+}
+
+at::Tensor PairHead::score_sets(const at::Tensor& rows, const at::Tensor& sets,
+                                const DropOut& drop_out) {
+  const int64_t k = sets.size(1);
+  const auto present = sets.ge(0).unsqueeze(-1);  // [B, k, 1]
+  const auto alone = offset_->forward(at::gelu(offset_hidden_->forward(rows)));
+  const auto offsets = alone.masked_fill(present.logical_not(), 0).sum(1);  // [B, L]
+  if (k == 1) return offsets;
+  const auto pairs = at::triu_indices(k, k, 1, sets.options());                       // [2, P]
+  const auto a = rows.index_select(1, pairs[0]), b = rows.index_select(1, pairs[1]);  // [B, P, H]
+  const auto both = present.index_select(1, pairs[0])
+                        .logical_and(present.index_select(1, pairs[1]));  // [B, P, 1]
+  const auto hidden = at::gelu(pair_hidden_->forward(at::cat({a + b, a * b, (a - b).abs()}, -1)));
+  const auto scores = pair_->forward(drop_out(hidden)).masked_fill(both.logical_not(), 0);
+  return offsets + scores.sum(1) / both.sum(1).clamp_min(1);
+}
+
+at::Tensor rows_of_sets(const at::Tensor& genes, const at::Tensor& sets) {
+  return genes.index_select(0, sets.clamp_min(0).reshape(-1))
+      .reshape({sets.size(0), sets.size(1), genes.size(1)});
+}
+
+Local local_from_name(const std::string& name) {
+  if (name == "attention") return Local::attention;
+  if (name == "wild_type") return Local::wild_type;
+  if (name == "neighbours") return Local::neighbours;
+  throw Error("unknown local head '{}'; there are attention, wild_type and neighbours", name);
 }
 
 Output output_from_name(const std::string& name) {

@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,39 @@ class LocalHead : public torch::nn::Module {
   std::shared_ptr<Dense> static_, score_;
   std::vector<std::shared_ptr<Layer>> layers_;
 };
+
+// What the removed genes of a sample say one by one and two by two, whatever their order:
+//
+//   sum over genes of offset(a) + mean over pairs of pair([a + b, a * b, |a - b|])
+//
+// offset = Linear(H, H), GELU, Linear(H, L); pair = Linear(3 H, H), GELU, dropout, Linear(H, L). A
+// set of one has its offset alone; an empty set scores 0. On the CPU sets are predicted with those
+// of their own size, as above.
+class PairHead : public torch::nn::Module {
+ public:
+  PairHead(int64_t width, int64_t labels);
+  // rows [B, k, H]: a state a place of the sets; sets [B, k] as in ModelInput -> [B, L]. drop_out:
+  // what dropout does with numbers [B, ..] of the samples.
+  using DropOut = std::function<at::Tensor(const at::Tensor&)>;
+  at::Tensor forward(const at::Tensor& rows, const at::Tensor& sets, const DropOut& drop_out);
+
+ private:
+  at::Tensor score_sets(const at::Tensor& rows, const at::Tensor& sets, const DropOut& drop_out);
+
+  std::shared_ptr<Dense> offset_hidden_, offset_, pair_hidden_, pair_;
+};
+
+// genes [N, H], sets [B, k] -> [B, k, H]; of a place without a gene that of gene 0, which is not
+// looked at.
+at::Tensor rows_of_sets(const at::Tensor& genes, const at::Tensor& sets);
+
+// What a local head reads.
+enum class Local {
+  attention,   // LocalHead on the wild type's states of the removed genes
+  wild_type,   // PairHead on these
+  neighbours,  // PairHead on the sample's states of their neighbours
+};
+Local local_from_name(const std::string& name);  // throws Error, listing the three
 
 enum class Output { average, gate, global, local };
 Output output_from_name(const std::string& name);  // throws Error, listing the four

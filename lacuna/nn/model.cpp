@@ -5,6 +5,8 @@
 
 #include "lacuna/run/plugin/plugin.h"
 
+#include "lacuna/core/error.h"
+
 namespace lacuna {
 namespace {
 
@@ -40,6 +42,16 @@ at::Tensor Model::drop_out(const at::Tensor& x, double p, const ModelInput& inpu
 }
 
 at::Tensor Model::total_loss(const at::Tensor& prediction_loss, int64_t) { return prediction_loss; }
+
+void Model::hide_genes(const std::vector<int64_t>& unseen) {
+  if (hidden_) return hidden_->set_unseen(unseen);
+  const at::Tensor rows = gene_rows();
+  if (!rows.defined())
+    throw Error(
+        "train.hide hides rows that a model learns of each gene, and this model learns none; set "
+        "it to 0");
+  hidden_ = register_module("hidden", std::make_shared<HiddenGenes>(rows, unseen));
+}
 
 int64_t Model::parameter_count() const {
   int64_t count = 0;

@@ -13,8 +13,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lacuna/nn/gene_graph.h"
+#include "lacuna/nn/hidden_genes.h"
 #include "lacuna/run/model_settings.h"
 
 namespace lacuna {
@@ -36,6 +38,8 @@ class Model : public torch::nn::Module {
   // Whether it depends on the graph's features, or on its reactions and metabolites: what it does
   // not read may change behind a checkpoint.
   virtual bool reads_features() const { return true; }
+  virtual std::vector<std::string> feature_names() const { return {}; }  // none named: all
+  virtual bool reads_weights() const { return false; }  // values of edges between genes
   virtual bool reads_metabolism() const { return true; }
   // From here to keep_wild_type(false) parameters stay as they are and dropout is off: what
   // forward() computes of the wild type without gradients may be kept from one call to the next.
@@ -44,6 +48,16 @@ class Model : public torch::nn::Module {
   virtual int64_t samples_at_a_time() const { return 0; }
   // Vectors worth keeping: "genes" [N, H] of the wild type, "pooled" [B, H] of the samples.
   virtual std::map<std::string, at::Tensor> embeddings(const ModelInput& input) = 0;
+
+  // ---- hidden genes (hidden_genes.h)
+  // The learned rows [N, H] of the genes, one of each; undefined where the model has none. A model
+  // that has some starts from visible_rows().
+  virtual at::Tensor gene_rows() const { return {}; }
+  // Gives the model a row for unknown genes, the parameter "hidden.unknown", which stands for those
+  // of `unseen`, and while training for those that are drawn. Throws Error where the model has no
+  // learned rows.
+  void hide_genes(const std::vector<int64_t>& unseen);
+  HiddenGenes* hidden_genes() const { return hidden_.get(); }  // null where none are hidden
 
   // bf16: states and products in bf16, sums in f32, parameters as they are. undefined: as the
   // parameters.
@@ -56,6 +70,8 @@ class Model : public torch::nn::Module {
   static at::Tensor wide(const at::Tensor& x) {
     return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
   }
+  // gene_rows(), those of hidden genes replaced.
+  at::Tensor visible_rows() const { return hidden_ ? hidden_->forward(gene_rows()) : gene_rows(); }
   // While training, x [B, ..] with a share p of its numbers set to 0 and the rest scaled up; a row
   // is a sample of the input. It is drawn for the global batch, so that any number of ranks drops
   // the same. (What all samples share takes at::dropout: ranks draw alike.)
@@ -63,6 +79,7 @@ class Model : public torch::nn::Module {
 
  private:
   std::optional<at::ScalarType> dtype_;
+  std::shared_ptr<HiddenGenes> hidden_;
 };
 
 // Makes a model known by name, with the YAML text of its settings and their defaults (`name` among

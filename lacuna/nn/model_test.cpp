@@ -147,6 +147,9 @@ TEST(Recompute, EqualsTheDirectCall) {
 const char* const kEveryModel[] = {
     "{name: hetero_gin, width: 16, layers: 2, dropout: 0, metabolism: true, merge: attention}",
     "{name: hetero_gin, width: 16, layers: 2, dropout: 0, output: gate, merge: pairwise}",
+    "{name: hetero_gin, width: 16, layers: 2, dropout: 0, local: neighbours, weights: normalised}",
+    "{name: hetero_gin, width: 16, layers: 1, dropout: 0, local: wild_type, output: local}",
+    "{name: wild_type, width: 16, dropout: 0, features: beside, feature_names: [given]}",
     "{name: dango, width: 16}",
     "{name: mlp, width: 16, dropout: 0}",
     "{name: lost_neighbours, width: 16}",
@@ -382,7 +385,7 @@ TEST(Model, AStepDownhillLowersTheLoss) {
     const auto loss = [&] {
       return model->total_loss((model->forward(input) - labels).square().mean(), 5);
     };
-    torch::optim::SGD optimiser(model->parameters(), torch::optim::SGDOptions(1e-3));
+    torch::optim::SGD optimiser(model->parameters(), torch::optim::SGDOptions(1e-5));
     const auto before = loss();
     before.backward();
     optimiser.step();

@@ -40,6 +40,7 @@ train:
   clip: 10            # of the gradient's norm; 0: none
   accumulate: 1       # batches a step
   patience: 0         # epochs without a better validation Pearson before it stops; 0: never
+  hide: 0             # probability that a gene's own row is hidden for a step; see docs/runs.md
   loss: mse           # logcosh, huber
   weight_column: ""   # of the screen: weighs the samples in the loss
   precision: f32      # bf16
@@ -94,6 +95,7 @@ TrainOptions read_train(const Settings& s, DataKind kind) {
   t.accumulate = s.count("accumulate", 1);
   t.patience = s.count("patience", 0);
   t.loss = is_screen ? s.choice("loss", {"mse", "logcosh", "huber"}) : "poisson";
+  if (is_screen) t.hide = s.number("hide", 0, 1);
   if (is_screen) t.weight_column = s.text("weight_column");
   t.precision = s.choice("precision", {"f32", "bf16"});
   t.device = s.choice("device", {"auto", "cpu", "cuda"});

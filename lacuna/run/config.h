@@ -30,6 +30,7 @@ struct TrainOptions {
   double clip;             // of the gradient's norm; 0: none
   int64_t accumulate;      // batches a step
   int64_t patience;        // epochs without a better validation Pearson before it stops; 0: never
+  double hide = 0;         // probability that a gene's own row is hidden for a step; 0: none is
   std::string loss;        // mse, logcosh, huber; poisson of a recording
   std::string weight_column;
   std::string precision;  // f32, bf16

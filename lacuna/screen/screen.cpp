@@ -403,6 +403,61 @@ uint64_t add_aliases(const fs::path& path, const Names& genes) {
   return names.alias_count() - before;
 }
 
+namespace {
+
+// The features of the genes in a manifest.
+Json& gene_features(Json& manifest) {
+  for (Json& nodes : manifest.at("nodes"))
+    if (nodes.at("type") == "gene") return nodes.at("features");
+  throw Error("the screen has no genes");
+}
+
+void set_fingerprint(Json& manifest, const HeteroGraph& graph, const Samples& samples) {
+  manifest["fingerprint"] = joined(fingerprint_of(graph), fingerprint_of(samples)).to_json();
+}
+
+}  // namespace
+
+void check_free_feature(const Screen& screen, const std::string& name) {
+  check_name("feature", name);
+  for (const NodeFeature& there : screen.graph().genes().features)
+    if (there.name == name)
+      throw Error(
+          "{}: the genes have a feature '{}' already; choose another name, or take it away with "
+          "`lacuna features {} --name {} --remove`",
+          screen.path().string(), name, shell_word(screen.path().string()), shell_word(name));
+}
+
+void add_feature(const fs::path& path, const NodeFeature& feature) {
+  const Screen screen = Screen::open(path);
+  check_free_feature(screen, feature.name);
+  HeteroGraph graph = screen.graph();
+  graph.add_feature("gene", feature.name, feature.values);
+  add_array_to(path, feature_file("gene", feature.name), feature.values, [&](Json& manifest) {
+    gene_features(manifest).push_back(feature.name);
+    set_fingerprint(manifest, graph, screen.samples());
+  });
+}
+
+void remove_feature(const fs::path& path, const std::string& name) {
+  const Screen screen = Screen::open(path);
+  find_named(path, "feature", name, screen.graph().genes().features);
+  HeteroGraph graph;
+  for (const NodeType& nodes : screen.graph().node_types()) {
+    graph.add_nodes(nodes.name, nodes.names);
+    for (const NodeFeature& feature : nodes.features)
+      if (nodes.name != "gene" || feature.name != name)
+        graph.add_feature(nodes.name, feature.name, feature.values);
+  }
+  for (const EdgeType& type : screen.graph().edge_types())
+    graph.add_edges(type.source, type.name, type.target, type.edges, type.values);
+  remove_file_from(path, feature_file("gene", name), [&](Json& manifest) {
+    std::erase_if(gene_features(manifest).get_ref<Json::array_t&>(),
+                  [&](const Json& one) { return one == name; });
+    set_fingerprint(manifest, graph, screen.samples());
+  });
+}
+
 Fingerprint fingerprint_of(const HeteroGraph& graph) {
   Fingerprint fingerprint;
   for (const auto& type : graph.node_types()) {

@@ -87,6 +87,12 @@ Split remove_split(const fs::path& screen, const std::string& name);
 // file first, then the manifest by rename.
 uint64_t add_aliases(const fs::path& screen, const Names& genes);
 
+// The same of a feature of the genes, [N, d] f32; the fingerprint of the screen changes with it.
+void add_feature(const fs::path& screen, const NodeFeature& feature);
+void remove_feature(const fs::path& screen, const std::string& name);
+// Throws Error where a feature of the genes has this name already, or the name cannot be one.
+void check_free_feature(const Screen& screen, const std::string& name);
+
 // "genes", "nodes TYPE", "features TYPE.NAME", "edges KEY", "values KEY.NAME".
 Fingerprint fingerprint_of(const HeteroGraph& graph);
 

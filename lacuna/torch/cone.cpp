@@ -115,7 +115,7 @@ struct ConeMaskView {
 
 template <class Real>
 ConeCall<Real> cone_call(const Cone& cone, const Tensor& x, const Tensor& eps,
-                         const ConeMaskView& masks) {
+                         const ConeMaskView& masks, const Tensor& values) {
   return {.shape = cone.shape,
           .lists = lists_of(cone),
           .removed = removed_view(cone.removed, cone.ptr),
@@ -123,6 +123,7 @@ ConeCall<Real> cone_call(const Cone& cone, const Tensor& x, const Tensor& eps,
           .shared = x.dim() == 2,
           .width = x.size(-1),
           .x = data<Real>(x),
+          .values = values.defined() ? data<Parameter<Real>>(values) : nullptr,
           .eps = data<Parameter<Real>>(eps),
           .threads = at::get_num_threads()};
 }
@@ -220,15 +221,16 @@ std::vector<Cone> make_cones(const std::vector<at::Tensor>& graph,
 }
 
 at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps,
-                    const ConeMasks& masks) {
-  const auto forward = [cone, masks](const Tensor& in, const Tensor& factors) {
+                    const ConeMasks& masks, const at::Tensor& values) {
+  LACUNA_ASSERT(!values.defined() || x.is_cpu());
+  const auto forward = [cone, masks, values](const Tensor& in, const Tensor& factors) {
     const int64_t width = in.size(-1);
     const Tensor u = empty_rows(cone, width, in);
     run_cone(
         in, aggregate_workspace(cone, in),
         [&]<class Real>(Real) {
           const ConeMaskView view(masks);
-          cone_aggregate(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
+          cone_aggregate(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view, values),
                          mutable_data<Real>(u));
         },
         [&]<class Real>(Real, [[maybe_unused]] const auto& launch) {
@@ -241,14 +243,16 @@ at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps
         });
     return u;
   };
-  const auto backward = [cone, masks](const Tensor& in, const Tensor& factors, const Tensor& grad) {
+  const auto backward = [cone, masks, values](const Tensor& in, const Tensor& factors,
+                                              const Tensor& grad) {
     [[maybe_unused]] const int64_t width = in.size(-1);  // of the CUDA half
     const Tensor grad_in = at::empty_like(in), grad_factors = at::empty_like(factors);
     run_cone(
         in, aggregate_workspace(cone, in),
         [&]<class Real>(Real) {
           const ConeMaskView view(masks);
-          cone_aggregate_backward(plan_of_cone(cone), cone_call<Real>(cone, in, factors, view),
+          cone_aggregate_backward(plan_of_cone(cone),
+                                  cone_call<Real>(cone, in, factors, view, values),
                                   data<Real>(grad), mutable_data<Real>(grad_in),
                                   mutable_data<Parameter<Real>>(grad_factors));
         },

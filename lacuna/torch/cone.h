@@ -48,9 +48,10 @@ struct ConeMasks {
   std::vector<int64_t> offsets;  // [T]
 };
 // x [N, H] in the first layer, else [N, B + 1, H] with the wild type last (on the CPU alone); eps
-// [T] -> u [T, rows, H]
+// [T] -> u [T, rows, H]. values [E]: what edges count, in the type of eps, or undefined: 1; on the
+// CPU alone, and without a gradient.
 at::Tensor cone_gin(const Cone& cone, const at::Tensor& x, const at::Tensor& eps,
-                    const ConeMasks& masks = {});
+                    const ConeMasks& masks = {}, const at::Tensor& values = {});
 // The rows of a cone out of those of all samples, on a GPU: u [T, N, B + 1, H], the wild type last
 // -> [T, rows, H]
 at::Tensor cone_take(const Cone& cone, const at::Tensor& u);

@@ -4,7 +4,8 @@
 //   arrays     parameters and buffers by name; "optimizer.exp_avg.NAME" and
 //              "optimizer.exp_avg_sq.NAME" of the parameters
 //   metadata   "lacuna" (JSON): progress of the training, loader state, fingerprint of the data,
-//              what the task adds (of a screen: labels and their scale, model settings);
+//              what the task adds (of a screen: labels and their scale, model settings, and
+//              with train.hide the numbers of the genes that were never seen);
 //              "xxh3": of all the rest
 #pragma once
 

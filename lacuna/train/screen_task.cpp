@@ -129,6 +129,12 @@ std::unique_ptr<Feed> ScreenTask::training() {
   return std::make_unique<ScreenFeed>(session_, feed_options(session_));
 }
 
+void ScreenTask::prepare_step(uint64_t step) {
+  const TrainOptions& options = session_.config.train;
+  if (HiddenGenes* const hidden = session_.model->hidden_genes())
+    hidden->draw(options.hide, options.seed, step);
+}
+
 at::Tensor ScreenTask::loss(const Batch& given, uint64_t epoch) {
   const auto& batch = static_cast<const DeviceBatch&>(given);  // which our own feeds give out
   if (batch.size() == 0) return loss(wild_type_batch(batch), epoch);

@@ -20,6 +20,7 @@ class ScreenTask : public Task {
   torch::nn::Module& model() override { return *session_.model; }
   std::string words() const override;
   std::unique_ptr<Feed> training() override;
+  void prepare_step(uint64_t step) override;
   at::Tensor loss(const Batch& batch, uint64_t epoch) override;
   bool is_static() const override { return session_.model->is_static(); }
   std::vector<Score> scores() const override;

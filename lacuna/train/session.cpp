@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
@@ -54,27 +56,36 @@ GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device
   return GeneGraph(graph, device);
 }
 
-void tell_of_edge_values(const HeteroGraph& graph, const Note& note) {
+void tell_of_edge_values(const Model& model, const HeteroGraph& graph, const Note& note) {
+  if (model.reads_weights()) return;
   std::vector<std::string> names;
   for (const EdgeType* type : graph.gene_edges())
     if (!type->values.empty()) names.push_back(type->name);
   if (!names.empty())
     note(fmt::format(
-        "edges have values (weights) in {}: models read which edges there are, not these",
+        "edges have values (weights) in {}: this model reads which edges there are, not these "
+        "(model.weights of hetero_gin and wild_type)",
         fmt::join(names, ", ")));
 }
 
 // What of a graph's fingerprint a model depends on.
 Fingerprint parts_for(const Model& model, const Fingerprint& fingerprint) {
   Fingerprint used;
+  const std::vector<std::string> features = model.feature_names();
   for (const auto& [name, hash] : fingerprint.parts()) {
     const bool is_network = name.starts_with("edges gene.") && name.ends_with(".gene");
-    const bool is_feature = name.starts_with("features gene.");
+    const std::string_view feature = "features gene.";
+    const bool is_feature =
+        name.starts_with(feature) &&
+        (features.empty() || std::ranges::count(features, name.substr(feature.size())) > 0);
+    const bool is_weight =
+        name.starts_with("values gene.") &&
+        name.find(".gene.", std::string_view("values gene.").size()) != std::string::npos;
     const bool is_metabolism =
         name.starts_with("nodes ") || (name.starts_with("edges ") && !is_network) ||
         (name.starts_with("values reaction.") && name.ends_with(".coefficient"));
     if (name == "genes" || is_network || (is_feature && model.reads_features()) ||
-        (is_metabolism && model.reads_metabolism()))
+        (is_weight && model.reads_weights()) || (is_metabolism && model.reads_metabolism()))
       used.add(name, hash);
   }
   return used;
@@ -102,6 +113,30 @@ void choose_threads(const Config& config, uint64_t genes, bool is_training) {
       genes * uint64_t(config.train.batch + 1) * (width ? width.as<uint64_t>() : 64);
   const bool is_known = config.train.batch > 0;  // else `auto`, which fills the memory
   at::set_num_threads(is_known && numbers < kEnough ? 1 : usual);
+}
+
+// The genes that no training sample with a measured label removes, ascending.
+std::vector<int64_t> unseen_genes(const Screen& screen, const LabelScale& labels,
+                                  std::span<const uint32_t> training) {
+  const Samples& samples = screen.samples();
+  const auto measured = samples.labels.as<float>();  // [S, L]
+  const auto is_measured = [&](uint64_t sample) {
+    return std::ranges::any_of(labels.columns, [&](uint64_t column) {
+      return !std::isnan(measured[sample * samples.label_count() + column]);
+    });
+  };
+  std::vector<char> seen(screen.graph().genes().size(), false);
+  const RemovedReader reader(samples);
+  std::vector<uint32_t> removed;
+  for (const uint32_t sample : training) {
+    if (!is_measured(sample)) continue;
+    reader.read(sample, removed);
+    for (const uint32_t gene : removed) seen[gene] = true;
+  }
+  std::vector<int64_t> unseen;
+  for (size_t gene = 0; gene < seen.size(); ++gene)
+    if (!seen[gene]) unseen.push_back(int64_t(gene));
+  return unseen;
 }
 
 // Its statistics would be those of a rank's share of the batch.
@@ -137,9 +172,11 @@ ScreenSession assemble(const Config& config, const LabelScale* trained, const No
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = take_device(config.train.device, note, group);
   Seen seen = see_graph(config, screen);
-  if (!trained) tell_of_edge_values(seen.graph, note);
   GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
+  if (!trained) tell_of_edge_values(*model, seen.graph, note);
+  if (config.train.hide > 0)  // of a run that is opened take_up() then says who is unseen
+    model->hide_genes(trained ? std::vector<int64_t>() : unseen_genes(screen, labels, training));
   check_ranks(config.model, group);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   if (device.is_cpu()) choose_threads(config, screen.graph().genes().size(), !trained);
@@ -221,12 +258,15 @@ Json checkpoint_members(const ScreenSession& session) {
   YAML::Emitter settings;
   settings << session.config.model;
   const LabelScale& labels = session.labels;
-  return {{"labels",
-           {{"names", labels.names},
-            {"columns", labels.columns},
-            {"mean", labels.mean},
-            {"sd", labels.sd}}},
-          {"model", settings.c_str()}};
+  Json members = {{"labels",
+                   {{"names", labels.names},
+                    {"columns", labels.columns},
+                    {"mean", labels.mean},
+                    {"sd", labels.sd}}},
+                  {"model", settings.c_str()}};
+  if (const HiddenGenes* const hidden = session.model->hidden_genes())
+    members["hidden"] = {{"probability", session.config.train.hide}, {"unseen", hidden->unseen()}};
+  return members;
 }
 
 void take_up(const Safetensors& contents, const fs::path& file, ScreenSession& session) {
@@ -234,6 +274,10 @@ void take_up(const Safetensors& contents, const fs::path& file, ScreenSession& s
                     parts_for(*session.model, session.fingerprint), file,
                     {"screen", "graph", session.screen.path().string()});
   session.labels = find_labels(session.screen.samples(), read_label_scale(contents, file));
+  if (HiddenGenes* const hidden = session.model->hidden_genes())
+    read_member(contents, file, "hidden", [&](const Json& json) {
+      hidden->set_unseen(json.at("unseen").get<std::vector<int64_t>>());
+    });
 }
 
 LabelScale read_label_scale(const Safetensors& contents, const fs::path& file) {

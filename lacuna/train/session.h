@@ -52,11 +52,12 @@ std::string choose_checkpoint(const Run& run, const std::string& asked);
 // network keeps its place). For predicting. Throws Error for a network that the graph has not.
 ScreenSession without_network(const ScreenSession& session, const std::string& network);
 
-// The labels' scale and the model's settings, as a checkpoint holds them.
+// The labels' scale, the model's settings, and where genes are hidden which of them are unseen, as
+// a checkpoint holds them.
 Json checkpoint_members(const ScreenSession& session);
-// Gives a session the labels' scale of a checkpoint. Throws Error naming what differs: a checkpoint
-// is for one gene list and one graph, as far as its model reads them (networks, and features and
-// metabolism where it says so).
+// Gives a session the labels' scale and the unseen genes of a checkpoint. Throws Error naming what
+// differs: a checkpoint is for one gene list and one graph, as far as its model reads them
+// (networks, and features, weights and metabolism where it says so).
 void take_up(const Safetensors& contents, const fs::path& file, ScreenSession& session);
 LabelScale read_label_scale(const Safetensors& contents, const fs::path& file);
 

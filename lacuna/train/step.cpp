@@ -127,6 +127,7 @@ void Stepper::run(const Batch& batch, const StepPart& part) {
   is_in_step_ = true;
   if (part.index == 0 && options_.accumulate > 1) loss_sum_before_.copy_(loss_sum_);
   at::manual_seed(seed_of(options_.seed, part));
+  task_.prepare_step(part.step);
   step_.fill_(int64_t(part.step));
   optimiser_.set_learning_rate(part.lr);
   const bool fits = may_record_ && step_.is_cuda() && task_.is_static() && group_.is_alone() &&

@@ -2,9 +2,9 @@
 //
 // On a GPU a step over a full batch is recorded once as a CUDA graph and replayed: hundreds of
 // launches become one. What changes from step to step (the batch, the learning rate, the seed of
-// dropout) stands in tensors. Batches of another size, tasks that are not static, several batches
-// a step and several ranks run as they come. Only a build against a CUDA torch can record;
-// is_recorded() tells whether it was done.
+// dropout, hidden genes) stands in tensors. Batches of another size, tasks that are not static,
+// several batches a step and several ranks run as they come. Only a build against a CUDA torch can
+// record; is_recorded() tells whether it was done.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -68,6 +68,9 @@ class Task {
 
   // ---- training
   virtual std::unique_ptr<Feed> training() = 0;  // the Task outlives it
+  // Before every batch of step number `step`. What it changes of the model stands in tensors that
+  // stay where they are, because the step may be a recorded one.
+  virtual void prepare_step(uint64_t) {}
   // What is minimised, a scalar: its mean over the ranks is the loss of the global batch.
   virtual at::Tensor loss(const Batch& batch, uint64_t epoch) = 0;
   // Whether every step computes the same but for its batch, so that it can be recorded (step.h).

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lacuna
+from lacuna.__main__ import program
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -30,6 +31,24 @@ def screen(tmp_path):
     screen = lacuna.Screen.generate(tmp_path / "screen", size="tiny", seed=1)
     screen.make_split("random", fractions=(0.8, 0.1, 0.1))
     return screen
+
+
+def test_tuning_goes_on_where_it_ended(screen, tmp_path):
+    pytest.importorskip("optuna", reason="optuna is not installed")
+    (tmp_path / "config.yaml").write_text(
+        f"screen: {screen.path}\nmodel: {{name: wild_type, layers: 1}}\n"
+        "train: {epochs: 2, batch: 32, device: cpu}\n")
+    command = [sys.executable, EXAMPLES / "tune.py", tmp_path / "config.yaml", tmp_path / "out", "--look-every", "0.2",
+               "--lacuna", program(), "--set", "train.seed=2", "--trials", "1"]
+    for count in (1, 2):
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stderr
+        assert f"{count} trials" in done.stdout
+    best = (tmp_path / "out" / "best.yaml").read_text()
+    assert "parts: [validation, test]" in best and "best of 2 trials" in best and "seed: 2" in best
+    assert "<svg" in (tmp_path / "out" / "tuned.svg").read_text()
+    for run in (tmp_path / "out").glob("trial-*/"):  # nobody looks at the test part before the end
+        assert list(json.loads((run / "evaluation.json").read_text())["parts"]) == ["validation"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -34,6 +34,12 @@ CASES = {
     "dropout": gin(dropout=0.4),
     "dango": {"name": "dango", "width": 8, "zero_weight": 0.3},
     "mlp": {"name": "mlp", "width": 8, "dropout": 0},
+    "values": gin(weights="values"),
+    "normalised": gin(weights="normalised", local="wild_type"),
+    "neighbours": gin(local="neighbours", output="local"),
+    "wild_type": {"name": "wild_type", "width": 8, "dropout": 0},
+    "wild_type-instead": {"name": "wild_type", "width": 8, "layers": 1, "dropout": 0, "weights": "none", "features":
+                          "instead", "feature_names": ["x"]},
 }
 
 
@@ -50,6 +56,10 @@ def screen(tmp_path_factory):
         data[key].edge_index = torch.from_numpy(edges.astype(np.int64))
         for name, values in tiny.edge_values()[key].items():
             data[key][name] = torch.from_numpy(np.array(values))
+    for number, key in enumerate(sorted(key for key in tiny.edges() if key[0] == key[2] == "gene")):
+        if number > 0:  # the first network has no values
+            weight = np.random.default_rng(number).uniform(0.1, 3, tiny.edges()[key].shape[1]).astype(np.float32)
+            data[key].weight = torch.from_numpy(weight)
     table = tiny.to_pandas()[["removed", tiny.label_names[0]]].rename(columns={tiny.label_names[0]: "first"})
     table["second"] = table["first"] ** 2 + 3
     parts = ["train", "train", "train", "validation", "test"] * (len(tiny) // 5)
@@ -67,7 +77,9 @@ def in_f64():
 
 def plain_screen(screen, folder):
     np.save(folder / "features.npy", screen.features()["x"])
-    return plain_models.Screen(screen.path, folder / "features.npy")
+    values = {file.name.split(".")[1]: file for file in screen.path.glob("edges/gene.*.gene.weight.npy")}
+    assert values
+    return plain_models.Screen(screen.path, folder / "features.npy", values)
 
 
 def moved(model):
@@ -109,15 +121,15 @@ CONFIG = """
 screen: {screen}
 split: given
 model: {{{model}}}
-train: {{epochs: 2, batch: 32, lr: {lr}, device: cpu, seed: 3, warmup_steps: 1}}
+train: {{epochs: 2, batch: 32, lr: {lr}, device: cpu, seed: 3, warmup_steps: 1, hide: {hide}}}
 evaluate: {{baselines: false, bootstrap: 0, parts: [validation]}}
 graph: {graph}
 """
 
 
-def train(screen, folder, settings, lr="1e-2", graph="kept"):
+def train(screen, folder, settings, lr="1e-2", graph="kept", hide=0):
     model = ", ".join(f"{key}: {str(value).lower()}" for key, value in settings.items())
-    (folder / "config.yaml").write_text(CONFIG.format(screen=screen.path, model=model, lr=lr, graph=graph))
+    (folder / "config.yaml").write_text(CONFIG.format(screen=screen.path, model=model, lr=lr, graph=graph, hide=hide))
     return lacuna.Run.train(folder / "config.yaml", folder / "run")
 
 
@@ -143,7 +155,27 @@ def test_a_run_opens_and_predicts_as_the_program(screen, tmp_path, name):
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["dango", "instead", "mlp", "gate"])
+@pytest.mark.parametrize("name", ["sum", "wild_type", "dango", "mlp"])
+def test_a_run_with_hidden_genes_opens_and_predicts_as_the_program(screen, tmp_path, name):
+    run = train(screen, tmp_path, CASES[name], hide=0.4, lr="0.1")
+    model = run.model()
+    assert "hidden.unknown" in model.state_dict() and model.hidden.unknown.norm() > 1e-3
+    assert_predicts_as_the_program(run, model, names_of(screen, SAMPLES))
+    rows = model.visible_rows()
+    for gene, unseen in enumerate(model.hidden.unseen.flatten().tolist()):
+        assert torch.equal(rows[gene], model.hidden.unknown if unseen else model.table[gene])
+    model.train()
+    hidden = (model.visible_rows() == model.hidden.unknown).all(1)
+    assert hidden[model.hidden.unseen.flatten()].all() and 0 < hidden.sum() < len(hidden)
+
+
+def test_a_model_without_rows_hides_none(screen):
+    model = lacuna.nn.make_model(CASES["instead"], lacuna.nn.GeneGraph.of(screen), labels=2)
+    with pytest.raises(ValueError, match="no row of a gene"):
+        model.hide_genes([1])
+
+
+@pytest.mark.parametrize("name", ["dango", "instead", "mlp", "gate", "normalised", "wild_type-instead"])
 def test_the_same_seed_starts_from_the_programs_weights(screen, tmp_path, name):
     run = train(screen, tmp_path, CASES[name], lr="0")
     weights = lacuna.nn.load_checkpoint(run.checkpoint("last")).weights
@@ -193,7 +225,8 @@ def test_what_does_not_belong_is_refused(screen, tmp_path):
     with pytest.raises(lacuna.Error, match="last.safetensors is damaged"):
         run.model("last")
     graph = lacuna.nn.GeneGraph(4, {"a": torch.tensor([[0], [1]])})
-    for wrong in ({"merge": "max"}, {"norm": "none"}, {"output": "all"}, {"features": "beside"}, {"metabolism": True}):
+    for wrong in ({"merge": "max"}, {"norm": "none"}, {"output": "all"}, {"features": "beside"}, {"metabolism": True},
+                  {"local": "all"}, {"weights": "all"}, {"weights": "values"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             lacuna.nn.HeteroGin(graph, width=8, **wrong)
 

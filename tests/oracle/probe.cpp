@@ -3,14 +3,16 @@
 //
 //   model_probe JOB.yaml OUT
 //
-// JOB: screen (its directory), features (optional: an .npy [N, d] that the genes get), and cases, a
-// map from a name to
+// JOB: screen (its directory), features (optional: an .npy [N, d] that the genes get), values
+// (optional: by gene network an .npy [E] that its edges get), and cases, a map from a name to
 //   model    settings (docs of each model)
 //   removed  [B] lists of gene numbers
 //   labels   [B, L], standardised
 //   loss     mse or log_cosh
 //   epoch    what total_loss() is told
 //   steps    how many steps of AdamW follow
+//   hidden   (optional) genes are hidden: unseen (numbers), probability, and whether the model
+//            is training; the answer has `hidden` [N], who was
 // A JOB with `recording` instead of a screen has one case, of CoreReadout: settings `model`,
 // `sessions` (of each: units, inputs, windows), `rows` (T target rows a window) and a folder
 // `recording` with stimulus.npy u8 [B, lags + T - 1, Y, X], and of each session s counts<s>.npy f64
@@ -145,6 +147,11 @@ void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out
   const auto input = to_input(job["removed"].as<std::vector<std::vector<int32_t>>>());
   const auto labels = to_tensor(job["labels"].as<std::vector<std::vector<double>>>());
   const auto model = make_model(YAML::Clone(job["model"]), graph, labels.size(1), /*seed=*/7);
+  if (const auto hidden = job["hidden"]) {
+    model->hide_genes(hidden["unseen"].as<std::vector<int64_t>>());
+    model->hidden_genes()->draw(hidden["probability"].as<double>(), /*seed=*/7, /*step=*/3);
+    model->train(hidden["training"].as<bool>());
+  }
   model->to(at::kDouble);
   Safetensors result;
   const auto write = [&](const std::string& name, const at::Tensor& tensor) {
@@ -161,9 +168,28 @@ void run_case(const YAML::Node& job, const GeneGraph& graph, const fs::path& out
   const auto loss = forward();
   loss.backward();
   write("prediction", prediction);
+  if (model->hidden_genes())
+    write("hidden", model->hidden_genes()->hidden().squeeze(1).to(at::kDouble));
   write("loss", loss);
   step(*model, job["steps"].as<int>(), forward, result);
   write_safetensors(out, result);
+}
+
+// The graph with values of the gene networks that `values` names.
+HeteroGraph with_values(const HeteroGraph& graph, const YAML::Node& values) {
+  HeteroGraph result;
+  for (const NodeType& nodes : graph.node_types()) {
+    result.add_nodes(nodes.name, nodes.names);
+    for (const NodeFeature& feature : nodes.features)
+      result.add_feature(nodes.name, feature.name, feature.values);
+  }
+  for (const EdgeType& type : graph.edge_types()) {
+    std::vector<EdgeValue> own = type.values;
+    if (type.source == type.target && values[type.name])
+      own = {{"weight", read_npy(values[type.name].as<std::string>())}};
+    result.add_edges(type.source, type.name, type.target, type.edges, own);
+  }
+  return result;
 }
 
 void run(const fs::path& job_file, const fs::path& out) {
@@ -172,6 +198,7 @@ void run(const fs::path& job_file, const fs::path& out) {
   HeteroGraph graph = Screen::open(job["screen"].as<std::string>()).graph();
   if (job["features"])
     graph.add_feature("gene", "given", read_npy(job["features"].as<std::string>()));
+  if (job["values"]) graph = with_values(graph, job["values"]);
   const GeneGraph placed(graph, at::kCPU);
   for (const auto& entry : job["cases"])
     run_case(entry.second, placed, out / (entry.first.as<std::string>() + ".safetensors"));

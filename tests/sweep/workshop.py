@@ -87,6 +87,7 @@ READ = {
     "split": Command(["split", "screen", "--name", "new", "--by", "gene", "--seed", "3"], ["screen"]),
     "split --folds": Command(["split", "screen", "--name", "new", "--by", "gene", "--folds", "3"], ["screen"]),
     "ensemble": Command(["ensemble", "run", "disk-run", "--out", "new-ensemble"], ["new-ensemble"]),
+    "features": Command(["features", "screen", "--spectral", "3"], ["screen"]),
     "info SCREEN": Command(["info", "screen"], is_printed=True),
     "info SCREEN --check": Command(["info", "screen", "--check"], is_printed=True),
     "info STORE": Command(["info", "store"], is_printed=True),
@@ -120,6 +121,7 @@ WRITE = {
     "concat": READ["concat"],
     "split": READ["split"],
     "split --folds": READ["split --folds"],
+    "features": READ["features"],
     "split --remove": Command(["split", "screen", "--name", "part", "--remove"], ["screen"]),
     "prepare": READ["prepare"],
     "prepare (more samples)": Command(["prepare", "screen", "--rung", "disk:bf16", "--out", "half"], ["half"]),
@@ -146,7 +148,7 @@ WRITE |= {
 }
 
 OF_SCREEN = ["train", "train (disk)", "train --resume", "evaluate", "predict", "export", "explain", "prepare", "subset", "concat",
-             "split", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
+             "split", "features", "info SCREEN", "info SCREEN --check", "verify", "report", "compare"]
 OF_STORE = ["train (disk)", "evaluate (disk)", "verify", "info STORE", "prepare (again)"]
 OF_RUN = ["evaluate", "predict", "export", "explain", "info RUN", "report"]
 OF_CHECKPOINT = ["evaluate", "predict", "export", "explain", "train --resume"]

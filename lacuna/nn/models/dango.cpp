@@ -60,6 +60,7 @@ class Dango : public Model {
   bool reads_masks() const override { return false; }
   bool reads_features() const override { return false; }
   bool reads_metabolism() const override { return false; }
+  at::Tensor gene_rows() const override { return table_; }
 
   at::Tensor forward(const ModelInput& input) override {
     last_ = embed();
@@ -97,9 +98,10 @@ class Dango : public Model {
   // [T, N, H]
   at::Tensor embed() {
     const int64_t networks = graph_.type_count();
-    const ModelInput nobody = wild_type(table_);
-    const auto first = graph_.mean(table_.unsqueeze(1), nobody).squeeze(2);  // [T, N, H]
-    const auto h1 = sage1_->forward(table_.unsqueeze(0).expand({networks, -1, -1}), first);
+    const at::Tensor rows = visible_rows();  // [N, H]
+    const ModelInput nobody = wild_type(rows);
+    const auto first = graph_.mean(rows.unsqueeze(1), nobody).squeeze(2);  // [T, N, H]
+    const auto h1 = sage1_->forward(rows.unsqueeze(0).expand({networks, -1, -1}), first);
     // Every network now has states of its own. They stand side by side as if they were samples, and
     // of the sums [T, N, T, H] each network takes its own.
     ModelInput side_by_side = nobody;

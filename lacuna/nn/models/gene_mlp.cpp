@@ -31,6 +31,7 @@ class GeneMlp : public Model {
   bool reads_masks() const override { return false; }
   bool reads_features() const override { return false; }
   bool reads_metabolism() const override { return false; }
+  at::Tensor gene_rows() const override { return table_; }
 
   at::Tensor forward(const ModelInput& input) override {
     const Scope scope("mlp");
@@ -40,14 +41,15 @@ class GeneMlp : public Model {
   }
 
   std::map<std::string, at::Tensor> embeddings(const ModelInput& input) override {
-    return {{"genes", table_}, {"pooled", pool(input)}};
+    return {{"genes", visible_rows()}, {"pooled", pool(input)}};
   }
 
  private:
   // [B, H]
   at::Tensor pool(const ModelInput& input) {
-    const auto rows = table_.index_select(0, input.sets.clamp_min(0).reshape(-1));  // [B * k, H]
-    const auto present = input.sets.ge(0).unsqueeze(-1).to(rows.scalar_type());     // [B, k, 1]
+    const auto rows =
+        visible_rows().index_select(0, input.sets.clamp_min(0).reshape(-1));     // [B * k, H]
+    const auto present = input.sets.ge(0).unsqueeze(-1).to(rows.scalar_type());  // [B, k, 1]
     return (rows.reshape({input.sets.size(0), input.sets.size(1), -1}) * present).sum(1);
   }
 

@@ -2,8 +2,9 @@
 // each sample's copy.
 //
 //   embedding (and given features) -> preprocessor -> L layers -> pool over kept genes -> global
-//   head; wild-type states of the removed genes -> local head; both -> output
-//   layer: for each graph g   u = sum over kept in-neighbours + (1 + eps_g) x
+//   head; wild-type states of the removed genes (or the sample's states of their neighbours) ->
+//   local head; both -> output
+//   layer: for each graph g   u = (weighted) sum over kept in-neighbours + (1 + eps_g) x
 //                             y_g = gelu(norm_g(four Linears with GELU between))
 //          then a merge over the graphs (merge.h)
 //
@@ -12,7 +13,7 @@
 // On the CPU so in every layer, and the wild type once a call of predict or evaluate. On a GPU in
 // the first layers, as long as it takes less time than computing every row; of the first layer then
 // still its sums (aggregate_shared). Norm batch_graph couples all rows, and metabolism reads all
-// genes: both compute every row.
+// genes: both compute every row; so does a GPU with edge weights.
 #include <ATen/ATen.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -35,8 +36,11 @@ layers: 3
 merge: sum            # mean, attention, pairwise
 norm: layer           # batch_graph, for parity with published models: it couples the samples of a batch
 output: average       # gate, global, local
-dropout: 0.1          # in the preprocessor
+local: attention      # or a head of pairs, of wild_type or neighbours (docs/runs.md)
+weights: none         # of edges: their values, or normalised by weighted degrees
+dropout: 0.1          # in the preprocessor, and in a head of pairs
 features: none        # given node features: beside the learned table, or instead of it
+feature_names: []     # which of them; none named: all
 metabolism: false     # reactions and metabolites take part in every layer
 savings: true         # false: the plain form, which gives the same numbers more slowly
 )";
@@ -107,6 +111,11 @@ class HeteroGin : public Model {
     savings_ = settings.flag("savings");
     norm_kind_ = norm_kind_from_name(settings.choice("norm", {"layer", "batch_graph"}));
     output_ = output_from_name(settings.choice("output", {"average", "gate", "global", "local"}));
+    local_kind_ =
+        local_from_name(settings.choice("local", {"attention", "wild_type", "neighbours"}));
+    weights_ = graph_.weights(
+        edge_weights_from_name(settings.choice("weights", {"none", "values", "normalised"})));
+    feature_names_ = settings.list("feature_names");
     add_preprocessor(settings.choice("features", {"none", "beside", "instead"}));
     add_layers(settings.count("layers", 1, 1000),
                settings.choice("merge", {"sum", "mean", "attention", "pairwise"}),
@@ -114,9 +123,13 @@ class HeteroGin : public Model {
     add_heads(label_count);
   }
 
+  bool is_static() const override { return !reads_neighbours(); }
   bool reads_masks() const override { return layers_.size() > 1 || !savings_; }
   bool reads_features() const override { return from_features_ != nullptr; }
+  std::vector<std::string> feature_names() const override { return feature_names_; }
+  bool reads_weights() const override { return weights_.defined(); }
   bool reads_metabolism() const override { return layers_[0]->metabolism != nullptr; }
+  at::Tensor gene_rows() const override { return table_; }
 
   void keep_wild_type(bool keep) override {
     keeps_wild_type_ = keep;
@@ -136,18 +149,23 @@ class HeteroGin : public Model {
   }
 
   at::Tensor forward(const ModelInput& input) override {
-    if (!global_) {
-      const at::Tensor genes = wide(encode_wild_type(input));
+    if (!global_ && !reads_neighbours()) {
+      const at::Tensor genes = encode_wild_type(input);
       const Scope scope("heads");
-      return local_->forward(genes, input.sets);
+      return score_locally(genes, input);
     }
     const States states = encode_with_wild_type(input);
     const Scope scope("heads");
     at::Tensor local;  // [B, L]
+    if (reads_neighbours())
+      local = pairs_->forward(wide(graph_.neighbour_states(states.all, input)), input.sets,
+                              drop_out_of(input));
+    else if (output_ != Output::global)
+      local = score_locally(states.wild_type(), input);
+    if (!global_) return local;
     const auto pooled = pool(states, input);
     const auto of_wild_type = pooled.narrow(0, states.batch(), 1);
     const auto global = global_->forward(of_wild_type - pooled.narrow(0, 0, states.batch()));
-    if (local_) local = local_->forward(wide(states.wild_type()), input.sets);
     switch (output_) {
       case Output::local:
       case Output::global:
@@ -187,13 +205,14 @@ class HeteroGin : public Model {
     if (features != "instead")
       table_ = register_parameter("table", at::randn({graph_.genes(), width_}) * 0.02);
     if (features != "none") {
-      if (!graph_.features().defined())
+      given_ = graph_.features(feature_names_);
+      if (!given_.defined())
         throw Error(
             "model.features is '{}', but the screen has no node features; import them, or set it "
             "to none",
             features);
-      from_features_ = register_module("from_features",
-                                       std::make_shared<Dense>(graph_.features().size(1), width_));
+      from_features_ =
+          register_module("from_features", std::make_shared<Dense>(given_.size(1), width_));
     }
     for (int i = 0; i < 2; ++i)
       pre_.push_back(
@@ -223,22 +242,34 @@ class HeteroGin : public Model {
       pool_ = register_module("pool", std::make_shared<Pool>(width_));
       global_ = register_module("global", std::make_shared<GlobalHead>(width_, label_count));
     }
-    if (output_ != Output::global)
+    if (output_ != Output::global && local_kind_ == Local::attention)
       local_ =
           register_module("local", std::make_shared<LocalHead>(width_, kLocalHeads, label_count));
+    else if (output_ != Output::global)
+      pairs_ = register_module("local", std::make_shared<PairHead>(width_, label_count));
     if (output_ == Output::gate) {
       gate_hidden_ = register_module("gate_hidden", std::make_shared<Dense>(2, width_));
       gate_ = register_module("gate", std::make_shared<Dense>(width_, 2));
     }
   }
 
+  bool reads_neighbours() const { return pairs_ && local_kind_ == Local::neighbours; }
+  PairHead::DropOut drop_out_of(const ModelInput& input) const {
+    return [this, &input](const at::Tensor& x) { return drop_out(x, dropout_, input); };
+  }
+  // By the wild type's states [N, H] of the removed genes -> [B, L]
+  at::Tensor score_locally(const at::Tensor& genes, const ModelInput& input) {
+    if (local_) return local_->forward(wide(genes), input.sets);
+    return pairs_->forward(wide(rows_of_sets(genes, input.sets)), input.sets, drop_out_of(input));
+  }
+
   // [N, H]
   at::Tensor preprocess() {
     const Scope scope("mlp");
-    auto x = table_;
+    auto x = visible_rows();
     if (from_features_) {
       const auto dtype = from_features_->weight.scalar_type();
-      const auto given = from_features_->forward(graph_.features().to(dtype));
+      const auto given = from_features_->forward(given_.to(dtype));
       x = x.defined() ? x + given : given;
     }
     for (const auto& dense : pre_)
@@ -259,8 +290,9 @@ class HeteroGin : public Model {
       const at::Tensor shared = i == 0 ? x : at::Tensor();
       if (i == 0 && (!savings_ || layer->metabolism))
         x = shared.unsqueeze(1).expand({-1, batch, -1}).contiguous();
-      const auto u = i == 0 && savings_ ? graph_.gin_shared(shared, input, layer->eps)
-                                        : graph_.gin(x, input, layer->eps);  // [G, N, B, H]
+      const auto u = i == 0 && savings_
+                         ? graph_.gin_shared(shared, input, layer->eps, weights_)
+                         : graph_.gin(x, input, layer->eps, weights_);  // [G, N, B, H]
       x = dense_part(*layer, u.flatten(1, 2), x, input).reshape({graph_.genes(), batch, width_});
     }
     return x;
@@ -325,6 +357,10 @@ class HeteroGin : public Model {
   size_t cone_layers(const ModelInput& input, const at::Tensor& x) const {
     if (!has_cones()) return 0;
     if (x.is_cpu()) return layers_.size();
+    if (weights_.defined()) {
+      tell_way("sums: every row, the kernels for the rows that differ take no edge weights");
+      return 0;
+    }
     const auto& shares = graph_.cone_shares(input.sets.size(1), layers_.size());
     const auto pays = [&](size_t i) {
       const bool is_sum = layers_[i]->merge->share_of_sum().has_value();
@@ -340,7 +376,7 @@ class HeteroGin : public Model {
   // x: as gin_cone() takes it. wild: where the cone has no rows of the wild type.
   ConeStates cone_layer(const Layer& layer, const Cone& cone, const at::Tensor& x,
                         const ModelInput& input, const WildTypeLayer& wild = {}) {
-    const auto u = graph_.gin_cone(cone, x, input, layer.eps);  // [G, rows, H]
+    const auto u = graph_.gin_cone(cone, x, input, layer.eps, weights_);  // [G, rows, H]
     ConeStates states;
     {
       const Scope scope("mlp");
@@ -416,14 +452,18 @@ class HeteroGin : public Model {
   bool savings_;
   NormKind norm_kind_;
   Output output_;
-  at::Tensor table_;  // [N, H], or undefined
+  Local local_kind_;
+  at::Tensor weights_;  // [E] of the edges, or undefined
+  std::vector<std::string> feature_names_;
+  at::Tensor table_, given_;  // [N, H] learned, [N, d] given; or undefined
   std::shared_ptr<Dense> from_features_;
   std::vector<std::shared_ptr<Dense>> pre_;
   std::shared_ptr<Norm> pre_norm_;
   std::vector<std::shared_ptr<Layer>> layers_;
   std::shared_ptr<Pool> pool_;
   std::shared_ptr<GlobalHead> global_;
-  std::shared_ptr<LocalHead> local_;
+  std::shared_ptr<LocalHead> local_;  // or
+  std::shared_ptr<PairHead> pairs_;   // both null where the output is global
   std::shared_ptr<Dense> gate_hidden_, gate_;
   bool keeps_wild_type_ = false;
   std::optional<WildType> wild_type_;

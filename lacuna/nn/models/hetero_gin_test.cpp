@@ -78,6 +78,16 @@ TEST(HeteroGinCones, NumbersAndGradientsAreThoseOfThePlainForm) {
         }
 }
 
+TEST(HeteroGinCones, WeightedSumsAreThoseOfThePlainForm) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const ModelInput input = to_input(odd_and_usual(seed));
+  for (const std::string merge : {"sum", "pairwise"})
+    expect_same_numbers(
+        settings_of(merge, 2, "dropout: 0.3, weights: normalised, local: wild_type"),
+        sparse_graph(seed), seed, input);
+}
+
 // ---- the same bits as with every row listed
 // Lists every row of a kept gene.
 void list_every_row(const ConeShape& shape, Cone& cone, at::Tensor& place, at::Tensor& row,

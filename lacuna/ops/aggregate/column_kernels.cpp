@@ -186,7 +186,8 @@ HWY_ATTR void ScatterRows(const Scatter<Real>& args, int64_t begin, int64_t end)
                   to + c);
     };
     for (uint32_t k = args.csr.ptr[row]; k < args.csr.ptr[row + 1]; ++k)
-      if (!kMasked || args.mask[args.csr.edge[k]] != 0) add(neighbour[k], Acc(1));
+      if (!kMasked || args.mask[args.csr.edge[k]] != 0)
+        add(neighbour[k], args.values ? args.values[k] : Acc(1));
     add(size_t(row), args.self_factor);
   }
 }

@@ -92,6 +92,7 @@ struct Scatter {
   Columns columns;
   CsrView csr;
   uint32_t index_bytes;
+  const Acc* values = nullptr;    // [E] by place in the CSR, or null = 1
   const uint8_t* mask = nullptr;  // [E] by edge, 0 = off, or null = all on
   Acc self_factor = 0;
   const Real* grad;  // row r, or place[r] of a list, at r * grad_pitch + grad_first

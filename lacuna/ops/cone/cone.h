@@ -88,7 +88,8 @@ struct ConeCall {
   bool shared = true;  // x is [N, H], as in the first layer; else [N, B + 1, H], the wild type last
   int64_t width = 0;   // H
   const Real* x = nullptr;
-  const Parameter<Real>* eps = nullptr;  // [T]
+  const Parameter<Real>* values = nullptr;  // [E], all types one after another; null = 1
+  const Parameter<Real>* eps = nullptr;     // [T]
   int threads = 0;
 };
 template <class Real>

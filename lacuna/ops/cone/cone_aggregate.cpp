@@ -49,6 +49,7 @@ class ConeColumns {
       : plan_(plan), call_(call), removed_(removed_sets(call.removed)) {
     rows_.reserve(size_t(call.shape.types));
     for (int64_t t = 0; t < call.shape.types; ++t) rows_.emplace_back(call.shape, call.lists, t);
+    if (call.values != nullptr) sort_values();
     for (const Columns& columns :
          column_blocks(call.shape.nodes, 1, call.width, sizeof(Acc), /*by_sample=*/true))
       blocks_.push_back({columns.first, columns.count, columns.block_columns});
@@ -81,11 +82,26 @@ class ConeColumns {
     return is_wild(sample) ? std::span<const uint32_t>() : removed_.of(sample);
   }
   CsrView csr(int64_t t) const { return plan_.by_target(uint32_t(t)); }
+  // [E] by place in the CSR, or null
+  const Acc* values(int64_t t) const {
+    return values_.empty() ? nullptr : values_[size_t(t)].data();
+  }
   uint32_t index_bytes() const { return plan_.index_bytes(); }
 
  private:
+  // Every type's values in the order of its CSR: sorted once, every block reads them in a row.
+  void sort_values() {
+    for (int64_t t = 0; t < call_.shape.types; ++t) {
+      const Acc* from = call_.values + plan_.first_edge(uint32_t(t));
+      const CsrView edges = csr(t);
+      std::vector<Acc>& by_place = values_.emplace_back(edges.ptr[call_.shape.nodes]);
+      for (size_t k = 0; k < by_place.size(); ++k) by_place[k] = from[edges.edge[k]];
+    }
+  }
+
   const GraphPlan& plan_;
   const ConeCall<Real>& call_;
+  std::vector<std::vector<Acc>> values_;  // [T], or none
   RemovedSets removed_;
   std::vector<RowsBySample> rows_;  // [T]
   std::vector<Block> blocks_;
@@ -125,6 +141,7 @@ void sum_sample(const ConeColumns<Real>& cone, const ConeCall<Real>& call,
     Walk<Real> args = {.columns = cone.columns(block, sample),
                        .csr = cone.csr(t),
                        .index_bytes = cone.index_bytes(),
+                       .values = cone.values(t),
                        .mask = cone.mask(t, sample),
                        .block = packed,
                        .zero_row = uint32_t(call.shape.nodes),
@@ -175,6 +192,7 @@ void scatter_sample(const ConeColumns<Real>& cone, const ConeCall<Real>& call,
     scatter<Real>({.columns = cone.columns(block, sample),
                    .csr = cone.csr(t),
                    .index_bytes = cone.index_bytes(),
+                   .values = cone.values(t),
                    .mask = cone.mask(t, sample),
                    .self_factor = 1 + call.eps[t],
                    .grad = grad_u + t * call.shape.rows() * call.width,

@@ -88,29 +88,36 @@ struct SomeMasks {
   MaskView view() const { return {records, stride, offsets}; }
 };
 
-// Calls visit(row, n, b, edges): a row of a type in use, and the sources that it sums.
+// A neighbour that a row sums, and what it counts.
+struct Term {
+  int64_t source;
+  double value;
+};
+
+// Calls visit(row, n, b, terms): a row of a type in use, and what it sums.
 template <class Visit>
-void for_rows(const Setting& s, const Lists& lists, const SomeMasks* masks, int64_t t,
-              const Visit& visit) {
+void for_rows(const Setting& s, const Lists& lists, const SomeMasks* masks, const double* values,
+              int64_t t, const Visit& visit) {
   const EdgeList type = s.graph.lists()[size_t(t)];
+  if (values) values += s.graph.plan().first_edge(uint32_t(t));
   for (int64_t row = 0; row < lists.used[size_t(t)]; ++row) {
     const bool wild = row < s.shape.nodes;
     const int64_t listed =
         wild ? 0 : int64_t(lists.row[size_t(t * s.shape.capacity + row - s.shape.nodes)]);
     const int64_t n = wild ? row : listed / s.shape.batch;
     const int64_t b = wild ? s.shape.batch : listed % s.shape.batch;
-    std::vector<int64_t> sources;
+    std::vector<Term> terms;
     for (size_t e = 0; e < type.sources.size(); ++e) {
       const bool on =
           !masks || masks->records[size_t(b) * masks->stride + masks->offsets[size_t(t)] + e] != 0;
       if (type.targets[e] == n && on && (wild || !s.is_removed(b, type.sources[e])))
-        sources.push_back(type.sources[e]);
+        terms.push_back({int64_t(type.sources[e]), values ? values[e] : 1});
     }
-    visit(row, n, b, sources);
+    visit(row, n, b, terms);
   }
 }
 
-// With the removed genes, and behind the first layer with masks, too.
+// With the removed genes, and behind the first layer with masks, too; without and with values.
 template <class Test>
 void for_settings(const Test& test) {
   const uint64_t seed = test_seed();
@@ -119,12 +126,15 @@ void for_settings(const Test& test) {
     const Setting s(seed, c);
     Lists lists(s);
     SCOPED_TRACE(::testing::Message() << "layer " << c.layer << ", batch " << c.batch);
-    test(s, lists, s.call(lists.view()), nullptr);
-    if (s.shared) continue;
     const SomeMasks masks(seed, s);
-    ConeCall<double> call = s.call(lists.view());
-    call.masks = masks.view();
-    test(s, lists, call, &masks);
+    for (const bool valued : {false, true}) {
+      ConeCall<double> call = s.call(lists.view());
+      if (valued) call.values = s.values.data();
+      test(s, lists, call, nullptr);
+      if (s.shared) continue;
+      call.masks = masks.view();
+      test(s, lists, call, &masks);
+    }
   }
 }
 
@@ -134,14 +144,16 @@ TEST(Cone, SumsAsEverySampleWould) {
     std::vector<double> u(s.grad_u.size(), NAN);
     cone_aggregate(s.graph.plan(), call, u.data());
     for (int64_t t = 0; t < s.shape.types; ++t)
-      for_rows(s, lists, masks, t, [&](int64_t row, int64_t n, int64_t b, const auto& sources) {
-        for (int64_t h = 0; h < s.width; ++h) {
-          double sum = (1 + s.eps[size_t(t)]) * s.x[size_t(s.x_at(n, b) + h)];
-          for (const int64_t source : sources) sum += s.x[size_t(s.x_at(source, b) + h)];
-          const double got = u[size_t((t * s.shape.rows() + row) * s.width + h)];
-          ASSERT_NEAR(got, sum, 1e-11) << t << " " << n << " " << b;
-        }
-      });
+      for_rows(s, lists, masks, call.values, t,
+               [&](int64_t row, int64_t n, int64_t b, const auto& terms) {
+                 for (int64_t h = 0; h < s.width; ++h) {
+                   double sum = (1 + s.eps[size_t(t)]) * s.x[size_t(s.x_at(n, b) + h)];
+                   for (const auto& [source, value] : terms)
+                     sum += value * s.x[size_t(s.x_at(source, b) + h)];
+                   const double got = u[size_t((t * s.shape.rows() + row) * s.width + h)];
+                   ASSERT_NEAR(got, sum, 1e-11) << t << " " << n << " " << b;
+                 }
+               });
 
     // The listed rows alone: the same bits.
     ConeCall<double> alone = call;
@@ -167,14 +179,16 @@ TEST(Cone, PassesGradientsBackToXAndEps) {
     cone_aggregate_backward(s.graph.plan(), call, s.grad_u.data(), grad_x.data(), grad_eps.data());
     std::vector<double> wanted_x(s.x.size(), 0), wanted_eps(s.eps.size(), 0);
     for (int64_t t = 0; t < s.shape.types; ++t)
-      for_rows(s, lists, masks, t, [&](int64_t row, int64_t n, int64_t b, const auto& sources) {
-        for (int64_t h = 0; h < s.width; ++h) {
-          const double grad = s.grad_u[size_t((t * s.shape.rows() + row) * s.width + h)];
-          wanted_x[size_t(s.x_at(n, b) + h)] += (1 + s.eps[size_t(t)]) * grad;
-          wanted_eps[size_t(t)] += grad * s.x[size_t(s.x_at(n, b) + h)];
-          for (const int64_t source : sources) wanted_x[size_t(s.x_at(source, b) + h)] += grad;
-        }
-      });
+      for_rows(s, lists, masks, call.values, t,
+               [&](int64_t row, int64_t n, int64_t b, const auto& terms) {
+                 for (int64_t h = 0; h < s.width; ++h) {
+                   const double grad = s.grad_u[size_t((t * s.shape.rows() + row) * s.width + h)];
+                   wanted_x[size_t(s.x_at(n, b) + h)] += (1 + s.eps[size_t(t)]) * grad;
+                   wanted_eps[size_t(t)] += grad * s.x[size_t(s.x_at(n, b) + h)];
+                   for (const auto& [source, value] : terms)
+                     wanted_x[size_t(s.x_at(source, b) + h)] += value * grad;
+                 }
+               });
     for (size_t i = 0; i < grad_x.size(); ++i) ASSERT_NEAR(grad_x[i], wanted_x[i], 1e-10) << i;
     for (size_t i = 0; i < grad_eps.size(); ++i) ASSERT_NEAR(grad_eps[i], wanted_eps[i], 1e-9) << i;
   });

@@ -28,7 +28,7 @@ struct ConeSetting {
   ConeMarks marks;
   bool shared;  // x: in the first layer
   std::vector<Real> x, y, grad_u, grad_out;
-  std::vector<Parameter<Real>> eps;
+  std::vector<Parameter<Real>> eps, values;  // values [E], which a call may take
 
   ConeSetting(uint64_t seed, const ConeCase& c)
       : graph(random_graph(seed, c.graph)),
@@ -44,6 +44,7 @@ struct ConeSetting {
     grad_u = random_numbers<Real>(seed, 3, shape.types * shape.rows() * width);
     grad_out = random_numbers<Real>(seed, 4, shape.nodes * (shape.batch + 1) * width);
     eps = random_numbers<Parameter<Real>>(seed, 5, shape.types);
+    values = random_numbers<Parameter<Real>>(seed, 6, int64_t(graph.plan().edge_count()));
   }
 
   ConeCall<Real> call(const ConeLists& lists) const {

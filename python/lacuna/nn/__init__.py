@@ -15,11 +15,13 @@ from .convolutions import GCN, GIN, SAGE
 from .dango import Dango
 from .gene_graph import GeneGraph
 from .gene_mlp import GeneMlp
-from .heads import GlobalHead, LocalHead, Pool
+from .heads import GlobalHead, LocalHead, PairHead, Pool
 from .hetero_gin import HeteroGin, Metabolism
+from .hidden_genes import HiddenGenes
 from .layers import Dense, GraphDense, GraphMlp, Norm, attend
 from .merges import AttentionMerge, MeanMerge, PairwiseMerge, SumMerge, make_merge
 from .model import Model, gene_sets, make_model
+from .wild_type import WildType
 
 __all__ = [
     "AttentionMerge",
@@ -34,15 +36,18 @@ __all__ = [
     "GraphDense",
     "GraphMlp",
     "HeteroGin",
+    "HiddenGenes",
     "LocalHead",
     "MeanMerge",
     "Metabolism",
     "Model",
     "Norm",
+    "PairHead",
     "PairwiseMerge",
     "Pool",
     "SAGE",
     "SumMerge",
+    "WildType",
     "attend",
     "gene_sets",
     "load_checkpoint",

@@ -26,6 +26,7 @@ class Checkpoint:
         optimiser: the moments, by their names in the file.
         settings: of the model: its name, and its own keys.
         label_names, label_mean, label_sd: [L] of the labels that were predicted, and their scale.
+        hidden: of a run with `train.hide`: its ``probability``, and the numbers of ``unseen`` genes; else None.
         fingerprint: hashes of the graph it was trained on, by part.
         about: everything that stands beside the weights, as in the file.
     """
@@ -43,9 +44,13 @@ class Checkpoint:
         labels = self.about["labels"]
         self.label_names, self.label_mean, self.label_sd = labels["names"], labels["mean"], labels["sd"]
         self.fingerprint: dict[str, str] = self.about["fingerprint"]
+        self.hidden: dict | None = self.about.get("hidden")
 
     def load_into(self, model: Model) -> None:
-        """Weights and the labels' scale. Raises lacuna.Error naming a parameter that does not fit."""
+        """Weights, the labels' scale and the genes that stay hidden. Raises lacuna.Error naming a parameter that does
+        not fit."""
+        if self.hidden is not None:
+            model.hide_genes(self.hidden["unseen"], self.hidden["probability"])
         _check_fit(self.path, {name: p.shape for name, p in model.named_parameters()}, self.weights)
         model.load_state_dict(self.weights)
         model.label_names = list(self.label_names)
@@ -64,9 +69,7 @@ class Checkpoint:
             )
 
     def _read_parts(self, parts: Mapping[str, str]) -> dict[str, str]:
-        features = self.settings.get("features", "none") != "none"
-        metabolism = bool(self.settings.get("metabolism", False))
-        return {name: hash for name, hash in parts.items() if _is_read(name, features, metabolism)}
+        return {name: hash for name, hash in parts.items() if _is_read(name, self.settings)}
 
     def __repr__(self) -> str:
         count = sum(weight.numel() for weight in self.weights.values())
@@ -117,28 +120,40 @@ def _check_fit(path: Path, shapes: Mapping[str, torch.Size], weights: Mapping[st
             )
 
 
-def _is_read(part: str, features: bool, metabolism: bool) -> bool:
-    """Whether a model reads this part of a graph's fingerprint."""
+def _is_read(part: str, settings: Mapping[str, object]) -> bool:
+    """Whether a model of these settings reads this part of a graph's fingerprint."""
+    features, names = settings.get("features", "none") != "none", settings.get("feature_names", [])
+    metabolism = bool(settings.get("metabolism", False))
     if part == "genes" or (part.startswith("edges gene.") and part.endswith(".gene")):
         return True
     if part.startswith("features gene."):
-        return features
+        return features and (not names or part.removeprefix("features gene.") in names)  # type: ignore[operator]
+    if part.startswith("values gene.") and ".gene." in part.removeprefix("values gene."):
+        return settings.get("weights", "none") != "none"
     is_stoichiometry = part.startswith("values reaction.") and part.endswith(".coefficient")
     return metabolism and (part.startswith(("nodes ", "edges ")) or is_stoichiometry)
 
 
 def _settings(text: str) -> dict[str, object]:
-    """The model's settings: lines ``key: value`` of words, numbers, true and false."""
+    """The model's settings: lines ``key: value`` of words, numbers, true, false and lists of words, these as ``[a, b]``
+    or as lines ``- a`` behind their key."""
     settings: dict[str, object] = {}
+    key = ""
     for line in text.splitlines():
-        key, _, value = line.partition(": ")
-        settings[key.strip()] = _value(value.strip())
+        if line.strip().startswith("- "):
+            settings[key] = [*(settings[key] or []), line.strip()[2:].strip("\"' ")]  # type: ignore[misc]
+            continue
+        key, _, value = line.partition(":")
+        key = key.strip()
+        settings[key] = _value(value.strip())
     return settings
 
 
 def _value(text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
+    if text.startswith("[") and text.endswith("]"):
+        return [word.strip("\"' ") for word in text[1:-1].split(",") if word.strip()]
     for kind in (int, float):
         try:
             return kind(text)

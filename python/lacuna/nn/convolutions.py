@@ -5,6 +5,8 @@ x [N, B, H] or, the same for all samples, [N, H]; a result has the edge type in 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -24,9 +26,13 @@ class GIN(nn.Module):
         self.eps = nn.Parameter(torch.zeros(types))
         self.mlp = GraphMlp(types, width, norm)
 
-    def forward(self, graph: Graph, x: Tensor, removed: Tensor, ptr: Tensor) -> Tensor:
+    def forward(
+        self, graph: Graph, x: Tensor, removed: Tensor, ptr: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """weights: [E], what each edge counts; None: 1."""
         sums = aggregate if x.dim() == 3 else aggregate_shared
-        u = sums(graph, x, removed, ptr, eps=self.eps, values=False)  # [T, N, B, H]
+        values: Tensor | Literal[False] = False if weights is None else weights
+        u = sums(graph, x, removed, ptr, eps=self.eps, values=values)  # [T, N, B, H]
         return self.mlp(u.flatten(1, 2)).reshape(u.shape)
 
 

@@ -50,9 +50,11 @@ class Dango(Model):
     def embed(self) -> Tensor:
         """[T, N, H]: every gene in every network."""
         graph = self.graph.graph
-        removed = torch.zeros(0, dtype=torch.int32, device=self.table.device)
+        removed = torch.zeros(0, dtype=torch.int32, device=self.sage1.right.device)
         ptr = removed.new_zeros(2)  # one sample, which removes nothing
-        h = F.relu(self.sage1(graph, self.table.unsqueeze(1), removed, ptr))  # [T, N, 1, H]
+        rows = self.visible_rows()
+        assert rows is not None
+        h = F.relu(self.sage1(graph, rows.unsqueeze(1), removed, ptr))  # [T, N, 1, H]
         return F.relu(self.sage2(graph, h, removed, ptr)).squeeze(2)
 
     def meta(self, h: Tensor) -> Tensor:

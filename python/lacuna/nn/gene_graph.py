@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 
 from ..bipartite import BipartiteGraph
 from ..graph import Graph
+
+EdgeWeights = Literal["none", "values", "normalised"]
 
 
 class GeneGraph(nn.Module):
@@ -20,6 +23,8 @@ class GeneGraph(nn.Module):
         edges: [2, E] by edge type, as stored.
         genes: their names, or None.
         features: [N, d] f32, given features side by side, or None.
+        feature_widths: d of each feature by name, in their order; empty where they came without names.
+        values: [E_t] f32 by edge type, for those that have some: what an edge counts.
         metabolism: genes, reactions and metabolites, or None.
         without_genes: [R, 1, 1] f32: 1 for a reaction without genes; None without metabolism.
     """
@@ -35,11 +40,15 @@ class GeneGraph(nn.Module):
         metabolism: BipartiteGraph | None = None,
         without_genes: Tensor | None = None,
         genes: list[str] | None = None,
+        values: Mapping[str, Tensor] | None = None,
+        feature_widths: Mapping[str, int] | None = None,
     ):
         super().__init__()
         self.edges = {name: torch.as_tensor(edges[name]) for name in sorted(edges)}
         self.graph = Graph.from_edges(num_genes, self.edges)
         self.metabolism, self.genes = metabolism, genes
+        self.values = {name: torch.as_tensor(part) for name, part in (values or {}).items()}
+        self.feature_widths = dict(feature_widths or {})
         self.register_buffer("features", features, persistent=False)
         self.register_buffer("without_genes", without_genes, persistent=False)
 
@@ -52,10 +61,49 @@ class GeneGraph(nn.Module):
         """
         if networks is None:
             networks = {name: e for (source, name, target), e in screen.edges().items() if source == target == "gene"}
-        given = list(screen.features().values())
-        features = torch.from_numpy(np.concatenate([f.reshape(len(f), -1) for f in given], 1)) if given else None
+        given = {name: _complete(f.reshape(len(f), -1)) for name, f in screen.features().items()}
+        features = torch.from_numpy(np.concatenate(list(given.values()), 1)) if given else None
         edges = {name: _indices(index) for name, index in networks.items()}
-        return cls(len(screen.genes), edges, features, *_metabolism(screen), genes=screen.genes)
+        return cls(
+            len(screen.genes), edges, features, *_metabolism(screen), genes=screen.genes, values=_values(screen),
+            feature_widths={name: f.shape[1] for name, f in given.items()},
+        )
+
+    def chosen_features(self, names: Sequence[str] = ()) -> Tensor | None:
+        """[N, d]: the features of these names side by side; none named: all."""
+        if not names or self.features is None:
+            return self.features
+        parts = dict(zip(self.feature_widths, self.features.split(list(self.feature_widths.values()), 1)))
+        unknown = [name for name in names if name not in parts]
+        if unknown:
+            raise ValueError(f"there is no feature {unknown[0]!r}; the genes have: {', '.join(parts) or 'none'}")
+        return torch.cat([parts[name] for name in names], 1)
+
+    def weights(self, kind: EdgeWeights) -> Tensor | None:
+        """[E] f32, all types one after another, what each edge counts; None for ``"none"``.
+
+        ``"values"``: its value, 1 in types without; ``"normalised"``: that divided by the root of the product of two
+        weighted degrees in its type, of all edges that leave its source and of all that arrive at its target.
+        """
+        if kind not in ("none", "values", "normalised"):
+            raise ValueError(f"weights {kind!r}: none, values or normalised")
+        if kind == "none":
+            return None
+        if kind == "values" and not self.values:
+            raise ValueError("weights is 'values', but no network of the graph has values; set it to none")
+        parts = []
+        for name, edges in self.edges.items():
+            value = self.values[name].double() if name in self.values else torch.ones(edges.shape[1]).double()
+            if not value.isfinite().all():
+                raise ValueError(f"weights is {kind!r}, but network {name!r} has values that are not finite")
+            if kind == "normalised":
+                leaving, arriving = (
+                    torch.zeros(self.num_genes).double().index_add(0, end.long(), value.abs()) for end in edges
+                )
+                scale = (leaving[edges[0].long()] * arriving[edges[1].long()]).sqrt()
+                value = torch.where(value == 0, value, value / scale)
+            parts.append(value.float())
+        return torch.cat(parts)
 
     @property
     def num_genes(self) -> int:
@@ -70,6 +118,24 @@ class GeneGraph(nn.Module):
 
 def _indices(edges: np.ndarray) -> Tensor:
     return torch.from_numpy(edges.astype(np.int64))
+
+
+def _complete(feature: np.ndarray) -> np.ndarray:
+    """[N, d] with the mean of its column for each number that is missing."""
+    known = ~np.isnan(feature)
+    mean = np.where(known, feature, 0).sum(0) / np.maximum(known.sum(0), 1)
+    return np.where(known, feature, mean).astype(np.float32)
+
+
+def _values(screen) -> dict[str, Tensor]:
+    """Of the gene networks that have values: their only one, or the one called weight."""
+    found = {}
+    for (source, name, target), values in screen.edge_values().items():
+        if source == target == "gene" and values:
+            if len(values) > 1 and "weight" not in values:
+                continue
+            found[name] = torch.from_numpy(np.array(values.get("weight", next(iter(values.values())))))
+    return found
 
 
 def _metabolism(screen) -> tuple[BipartiteGraph | None, Tensor | None]:

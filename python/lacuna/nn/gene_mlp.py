@@ -23,7 +23,9 @@ class GeneMlp(Model):
 
     def forward(self, removed: Tensor, ptr: Tensor) -> Tensor:
         sets = gene_sets(removed, ptr)  # [B, k]
-        x = self.table[sets.clamp_min(0)].masked_fill((sets < 0).unsqueeze(-1), 0).sum(1)  # [B, H]
+        rows = self.visible_rows()
+        assert rows is not None
+        x = rows[sets.clamp_min(0)].masked_fill((sets < 0).unsqueeze(-1), 0).sum(1)  # [B, H]
         for dense in (self.first, self.second):
             x = F.dropout(F.gelu(dense(x)), self.dropout, self.training)
         return self.score(x)

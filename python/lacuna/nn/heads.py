@@ -54,6 +54,34 @@ class _AttentionLayer(nn.Module):
         return self.beta * self.out(attend(self.query(x), self.key(x), self.value(x), heads, blocked))
 
 
+class PairHead(nn.Module):
+    """What the removed genes of a sample say one by one and two by two: rows [B, k, H], sets [B, k] -> [B, L].
+
+    The sum over genes of offset(a), and the mean over pairs of pair([a + b, a * b, |a - b|]). A set of one has its offset
+    alone; an empty set scores 0.
+    """
+
+    def __init__(self, width: int, labels: int, dropout: float = 0):
+        super().__init__()
+        self.dropout = dropout
+        self.offset_hidden = Dense(width, width)
+        self.offset = Dense(width, labels, SCORE_STD)
+        self.pair_hidden = Dense(3 * width, width, (3 * width) ** -0.5)
+        self.pair = Dense(width, labels, SCORE_STD)
+
+    def forward(self, rows: Tensor, sets: Tensor) -> Tensor:
+        present = (sets >= 0).unsqueeze(-1)  # [B, k, 1]
+        offsets = self.offset(F.gelu(self.offset_hidden(rows))).masked_fill(~present, 0).sum(1)
+        if sets.shape[1] == 1:
+            return offsets
+        first, second = torch.triu_indices(sets.shape[1], sets.shape[1], 1, device=sets.device)
+        a, b = rows[:, first], rows[:, second]  # [B, P, H]
+        both = present[:, first] & present[:, second]  # [B, P, 1]
+        hidden = F.gelu(self.pair_hidden(torch.cat([a + b, a * b, (a - b).abs()], -1)))
+        scores = self.pair(F.dropout(hidden, self.dropout, self.training)).masked_fill(~both, 0)
+        return offsets + scores.sum(1) / both.sum(1).clamp_min(1)
+
+
 class LocalHead(nn.Module):
     """How much the removed genes of a sample change each other: genes [N, H], sets [B, k] -> [B, L].
 

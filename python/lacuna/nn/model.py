@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .._batch import removed_lists
 from .gene_graph import GeneGraph
+from .hidden_genes import HiddenGenes
 
 
 class Model(nn.Module):
@@ -17,15 +18,21 @@ class Model(nn.Module):
     Attributes:
         graph: the :class:`GeneGraph`.
         label_names: [L], where the model comes from a run.
+        table: [N, H], a learned row a gene; None where the model has none.
+        hidden: which rows are hidden, or None (:meth:`hide_genes`).
         label_mean, label_sd: [L] f64, by which labels were standardised; 0 and 1 unless it comes from a run.
     """
 
+    table: Tensor | None
+    hidden: HiddenGenes | None
     label_mean: Tensor
     label_sd: Tensor
 
     def __init__(self, graph: GeneGraph, labels: int):
         super().__init__()
         self.graph = graph
+        self.register_parameter("table", None)
+        self.hidden = None
         self.label_names = [f"label{i}" for i in range(labels)]
         self.register_buffer("label_mean", torch.zeros(labels, dtype=torch.float64), persistent=False)
         self.register_buffer("label_sd", torch.ones(labels, dtype=torch.float64), persistent=False)
@@ -33,6 +40,18 @@ class Model(nn.Module):
     def forward(self, removed: Tensor, ptr: Tensor) -> Tensor:
         """Args as in :func:`lacuna.aggregate`. Returns [B, L], standardised (mean 0, sd 1 on the training part)."""
         raise NotImplementedError
+
+    def hide_genes(self, unseen: Iterable[int], probability: float = 0) -> None:
+        """Gives the model one learned row for unknown genes (`train.hide`): it stands for the ``unseen`` ones, numbers
+        of genes without training samples, and while training for each other gene with ``probability``."""
+        if self.table is None:
+            raise ValueError("this model learns no row of a gene, so there is nothing to hide")
+        genes, width = self.table.shape
+        self.hidden = HiddenGenes(genes, width, unseen, probability).to(self.table.device, self.table.dtype)
+
+    def visible_rows(self) -> Tensor | None:
+        """``table`` [N, H], the rows of hidden genes replaced."""
+        return self.table if self.hidden is None or self.table is None else self.hidden(self.table)
 
     def total_loss(self, prediction_loss: Tensor, epoch: int = 0) -> Tensor:
         """What is minimised: the loss of the last predictions, and whatever else the model wants small."""
@@ -86,8 +105,9 @@ def make_model(settings: Mapping[str, object], graph: GeneGraph, labels: int, se
     from .dango import Dango
     from .gene_mlp import GeneMlp
     from .hetero_gin import HeteroGin
+    from .wild_type import WildType
 
-    kinds = {"hetero_gin": HeteroGin, "dango": Dango, "mlp": GeneMlp}
+    kinds = {"hetero_gin": HeteroGin, "dango": Dango, "mlp": GeneMlp, "wild_type": WildType}
     rest = dict(settings)
     name = rest.pop("name", "hetero_gin")
     rest.pop("savings", None)  # of the program: how it computes, not what

@@ -129,7 +129,7 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
   std::vector<std::string> head = {"", "Pearson", "Spearman", "mean squared error",
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");
-  const std::string ceiling = std::isnan(label.ceiling) ? "" : note(escape(ceiling_text(label)));
+  const std::string ceiling = std::isnan(label.ceiling) ? "" : note(ceiling_text(label));
   return out + sortable_table(head, rows) + ceiling;
 }
 

@@ -13,8 +13,6 @@
 namespace lacuna::report {
 namespace {
 
-constexpr double kTailShare = 0.05;
-
 std::string grouping_figure(const Grouping& grouping, double ceiling) {
   std::vector<ForestRow> rows;
   for (const auto& [name, metrics] : grouping.groups) {
@@ -29,6 +27,37 @@ std::string grouping_figure(const Grouping& grouping, double ceiling) {
     text += fmt::format(" {} smaller groups are left out.", with_commas(grouping.left_out));
   return figure("The model " + grouping.title,
                 forest_plot({.panels = metric_panels(), .rows = rows, .ceiling = ceiling}), text);
+}
+
+const LabelEvaluation* evaluation_of(const PartEvaluation* part, const std::string& label) {
+  if (part)
+    for (const LabelEvaluation& of : part->labels)
+      if (of.label == label) return &of;
+  return nullptr;
+}
+
+// What the evaluation scored on its own (run/evaluation/apart/): the model and, below it, the best
+// baseline of each group, with intervals.
+std::string apart_figures(const LabelEvaluation& label) {
+  std::string out;
+  for (size_t first = 0; first < label.groups.size();) {
+    const std::string& by = label.groups[first].by;
+    std::vector<ForestRow> rows;
+    size_t end = first;
+    for (; end < label.groups.size() && label.groups[end].by == by; ++end) {
+      const GroupScores& group = label.groups[end];
+      rows.push_back(
+          {fmt::format("{} ({})", group.words(), with_commas(group.model().metrics.count)),
+           estimates_of(group.model()), 0, true});
+      if (const Scores* best = best_of(group.baselines()))
+        rows.push_back({"best baseline: " + best->predictor, estimates_of(*best), 1, false});
+    }
+    out += figure(fmt::format("The model by {}", by),
+                  forest_plot({.panels = metric_panels(), .rows = rows, .ceiling = label.ceiling}),
+                  "In brackets: measured samples. Unseen: no training sample removes the gene.");
+    first = end;
+  }
+  return out;
 }
 
 // The split that the run was trained on, as the screen has it now.
@@ -88,9 +117,14 @@ std::string groups_section(const RunContents& run, const RunScreen& screen, doub
   std::string out;
   for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
     std::string block = tails_block(predictions, l, threshold);
+    // An evaluation of an older version does not tell unseen genes apart.
+    const LabelEvaluation* evaluated = evaluation_of(part, names[l]);
+    const bool is_apart = evaluated && !evaluated->groups.empty();
+    if (is_apart) block += apart_figures(*evaluated);
     if (has_screen)
       for (const Grouping& grouping :
-           group_scores(screen.facts->screen, predictions, l, split_of(run, screen.facts->screen)))
+           group_scores(screen.facts->screen, predictions, l,
+                        is_apart ? nullptr : split_of(run, screen.facts->screen)))
         block += grouping_figure(grouping, ceiling_of(part, names[l]));
     if (block.empty()) continue;
     out += predictions.label_count() == 1 ? block : fold(names[l], block, l == 0);

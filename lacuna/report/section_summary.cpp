@@ -407,7 +407,12 @@ std::vector<Estimate> estimates_of(const Scores& scores) {
   return estimates;
 }
 
-double ceiling_of(const PartEvaluation*, const std::string&) { return kNotDefined; }
+double ceiling_of(const PartEvaluation* part, const std::string& label) {
+  if (part)
+    for (const LabelEvaluation& of : part->labels)
+      if (of.label == label) return of.ceiling;
+  return kNotDefined;
+}
 
 const std::vector<std::string>& metric_panels() {
   static const std::vector<std::string> panels = {"Pearson", "Spearman", "mean squared error"};

@@ -183,6 +183,7 @@ std::string grid_section(const GridSummary& summary) {
                   summary.finished, summary.total));
   for (const RunFailure& failure : summary.failures)
     out += note(fmt::format("Run '{}' failed: {}", failure.run, failure.message));
+  for (const std::string& words : summary.held_out) out += note(words + ".");
   const auto blocks = blocks_of(summary);
   if (blocks.empty()) return out + note("No run is finished yet.");
   const bool has_test = std::any_of(blocks.begin(), blocks.end(),

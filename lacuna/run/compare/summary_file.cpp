@@ -79,6 +79,8 @@ GridSummary read_summary(const fs::path& grid) {
         summary.finished = count_of(json.at("runs"), "finished");
         for (const Json& failure : json.value("failures", Json::array()))
           summary.failures.push_back({text_of(failure, "run"), text_of(failure, "message")});
+        for (const Json& words : json.value("held_out", Json::array()))
+          if (words.is_string()) summary.held_out.push_back(words.get<std::string>());
         for (const Json& row : json.at("rows")) summary.rows.push_back(row_from(row, summary.keys));
         return summary;
       });

@@ -18,7 +18,8 @@ struct GridSummaryRow {
 struct GridSummary {
   uint64_t finished = 0, total = 0;  // runs
   std::vector<RunFailure> failures = {};
-  std::vector<std::string> keys = {};  // [variations]
+  std::vector<std::string> held_out = {};  // of folds: what was held out in all, in words
+  std::vector<std::string> keys = {};      // [variations]
   std::vector<GridSummaryRow> rows = {};
 };
 

@@ -6,7 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError(
+        f"lacuna needs torch, which {sys.executable} has not; `{sys.executable} -m pip install torch`, of the minor version "
+        "that this lacuna was built for"
+    ) from error
 
 _NAME = "liblacuna_torch.so"
 

@@ -54,6 +54,11 @@ def test_library_that_does_not_load_is_named(tmp_path):
     assert "ImportError" in run.stderr and str(broken) in run.stderr and "build it against this torch" in run.stderr
 
 
+def test_no_torch_is_said():
+    last = run_python("import sys; sys.modules['torch'] = None; import lacuna").stderr.splitlines()[-1]
+    assert last.startswith("ImportError: lacuna needs torch") and "pip install torch" in last
+
+
 def test_another_torch_is_named_and_no_symbol(tmp_path):
     """Before the library is touched: the note beside it says which minor version of torch it was built for."""
     library = tmp_path / "liblacuna_torch.so"

@@ -64,5 +64,5 @@ def test_weights_are_chosen_on_validation(folder):
 def test_what_does_not_fit_is_named(folder):
     assert "splits 'gene' and 'other'" in fail("ensemble", folder / "a", folder / "c", "--out", folder / "no")
     assert "no baseline 'gnn'" in fail("ensemble", folder / "a", folder / "b", "--baseline", "gnn", "--out", folder / "no")
-    assert "at least two members" in fail("ensemble", folder / "a", "--out", folder / "no")
+    assert "at least two members" in fail("ensemble", folder / "a", "--out", folder / "no", code=2)
     assert not (folder / "no").exists()

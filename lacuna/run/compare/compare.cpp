@@ -148,10 +148,10 @@ class Summary {
       cell.row.problem = "without draws (evaluate.bootstrap is 0)";
     else if (at == names.size())
       cell.row.problem = fmt::format("not computed; run `lacuna evaluate {}`", path.string());
-    else if (!cell.sums.empty() && cell.sums.size() != size_t(evaluation.bootstrap))
-      cell.row.problem = "its runs were evaluated with different numbers of draws";
     else if (cell.keys.contains(split) && !(cell.keys[split] == draws_key(evaluation, part)))
       cell.row.problem = "its runs were evaluated on different samples, or with different draws";
+    else if (!cell.sums.empty() && cell.sums.size() != size_t(evaluation.bootstrap))
+      cell.row.problem = "its runs were evaluated with different numbers of draws";
     if (!cell.row.problem.empty()) return;
     cell.keys[split] = draws_key(evaluation, part);
     cell.units[split] = part.labels[label].units;

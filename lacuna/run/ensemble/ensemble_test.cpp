@@ -55,7 +55,8 @@ TEST(EnsembleWeights, NoOtherWeightsAreBetter) {
 
 TEST(EnsembleWeights, AMemberThatOnlyHarmsCountsNothing) {
   Members members(1, {0.5, 0.5, 0.5});
-  for (float& value : members.predicted[2]) value = -5 * value;
+  for (size_t s = 0; s < members.measured.size(); ++s)  // the first one's errors, thrice as large
+    members.predicted[2][s] = 3 * members.predicted[0][s] - 2 * members.measured[s];
   const auto best = best_weights(members.predicted, members.measured);
   EXPECT_EQ(best[2], 0);
   EXPECT_NEAR(best[0], 0.5, 0.1);

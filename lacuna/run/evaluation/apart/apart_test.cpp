@@ -36,9 +36,9 @@ TEST(Tails, AreThoseOfAPlainWalkDownTheRanking) {
   SCOPED_TRACE(seed);
   Random random(seed);
   std::vector<float> measured, good, chance;
-  for (size_t s = 0; s < 400; ++s) {
+  for (size_t s = 0; s < 2000; ++s) {
     measured.push_back(float(random.normal()));
-    good.push_back(measured.back() + float(random.normal()));
+    good.push_back(measured.back() + 0.5f * float(random.normal()));
     chance.push_back(float(random.normal()));
   }
   const auto tails = tail_scores({"model", "chance"}, {good, chance}, measured,
@@ -50,16 +50,16 @@ TEST(Tails, AreThoseOfAPlainWalkDownTheRanking) {
     std::sort(sorted.begin(), sorted.end(), [&](float a, float b) { return sign * a > sign * b; });
     std::vector<bool> is_tail;
     size_t hits = 0;
-    for (const float value : measured) is_tail.push_back(sign * value >= sign * sorted[19]);
+    for (const float value : measured) is_tail.push_back(sign * value >= sign * sorted[99]);
     for (const float value : good) strength.push_back(sign * value);
-    EXPECT_EQ(tail.count, 20u);
-    EXPECT_EQ(float(tail.threshold), sorted[19]);
+    EXPECT_EQ(tail.count, 100u);
+    EXPECT_EQ(float(tail.threshold), sorted[99]);
     const TailScore& model = tail.scores[0];
     EXPECT_NEAR(model.average_precision.value, plain_average_precision(strength, is_tail), 1e-12);
     std::vector<float> best = strength;
-    std::nth_element(best.begin(), best.begin() + 19, best.end(), std::greater<>());
-    for (size_t s = 0; s < strength.size(); ++s) hits += is_tail[s] && strength[s] >= best[19];
-    EXPECT_NEAR(model.precision_at_k.value, double(hits) / 20, 1e-12);
+    std::nth_element(best.begin(), best.begin() + 99, best.end(), std::greater<>());
+    for (size_t s = 0; s < strength.size(); ++s) hits += is_tail[s] && strength[s] >= best[99];
+    EXPECT_NEAR(model.precision_at_k.value, double(hits) / 100, 1e-12);
     EXPECT_LT(model.average_precision.low, model.average_precision.value);
     EXPECT_GT(model.average_precision.high, model.average_precision.value);
     EXPECT_EQ(tail.scores[1].standing(), Standing::ahead);

@@ -17,7 +17,7 @@ set(public_headers
     load/loader.h load/order.h
     ladder/rung.h ladder/rung_source.h ladder/screen_rungs.h
     torch/stop_point.h
-    nn/gene_graph.h nn/heads.h nn/layers.h nn/model.h)
+    nn/gene_graph.h nn/heads.h nn/hidden_genes.h nn/layers.h nn/model.h)
 # What those include.
 set(included_headers
     core/hash.h core/seal.h core/system/file.h core/system/scratch.h core/text/json.h core/text/printable.h

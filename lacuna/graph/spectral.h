@@ -29,9 +29,10 @@ struct SingularPairs {
 };
 
 // By repeated Krylov spaces of A A^T, in double and in a fixed order: the same bits on every run.
-// Residuals |A A^T u - s^2 u| are below 1e-9 s_1^2. Vectors of equal values are some basis of their
-// space. Throws Error where K is 0 or more than N, a weight is not finite, or the search does not
-// end.
+// Residuals |A A^T u - s^2 u| are below 1e-9 s_1^2; where many values are nearly equal, as in a
+// network of many small parts, below 1e-3: vectors of such values are mixtures of each other, the
+// same ones on every run. Values below 1e-7 s_1 count as 0. Throws Error where K is 0 or more than
+// N, a weight is not finite, or the search does not end.
 SingularPairs largest_singular_pairs(const WeightedEdges& edges, uint32_t count);
 
 }  // namespace lacuna

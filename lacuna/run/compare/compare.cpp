@@ -246,12 +246,13 @@ Json to_json(const Comparison& comparison) {
     if (row.difference) rows.back()["difference"] = to_json(*row.difference);
     if (!row.problem.empty()) rows.back()["difference"] = {{"problem", row.problem}};
   }
-  return {{"format", "lacuna.summary"},
-          {"version", 1},
-          {"runs", {{"total", comparison.total}, {"finished", comparison.finished}}},
-          {"failures", failures},
-          {"held_out", comparison.held_out},
-          {"rows", rows}};
+  Json json = {{"format", "lacuna.summary"},
+               {"version", 1},
+               {"runs", {{"total", comparison.total}, {"finished", comparison.finished}}},
+               {"failures", failures}};
+  if (!comparison.held_out.empty()) json["held_out"] = comparison.held_out;
+  json["rows"] = rows;
+  return json;
 }
 
 std::string csv_number(double value) {

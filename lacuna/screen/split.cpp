@@ -380,7 +380,7 @@ std::vector<Split> draw_gene_folds(const Screen& screen, const std::string& name
     how["validation_genes"] = hold_out_genes(
         all, order, Part::validation, uint64_t(std::llround(fractions[1] * double(count))), parts);
     how["counts"] = count_parts(parts);
-    check_not_empty(how["counts"], {1, fractions[1], 1, 0}, SplitBy::gene);
+    check_not_empty(how, {1, fractions[1], 1, 0}, SplitBy::gene);
     splits.push_back(
         {fmt::format("{}-{}", name, fold + 1), Array::from(std::move(parts)), std::move(how)});
   }

@@ -53,8 +53,8 @@ struct Steps {
 };
 
 TEST(AutoBatch, TakesTheSmallestThatIsAsFastASample) {
-  // 30 ms a step and 1 ms a sample: the larger the faster, within 5% of 512's from 256 on.
-  Steps steps{.ms = [](int64_t batch) { return 30.0 + double(batch); }};
+  // 20 ms a step and 1 ms a sample: the larger the faster, within 5% of 512's from 256 on.
+  Steps steps{.ms = [](int64_t batch) { return 20.0 + double(batch); }};
   EXPECT_EQ(steps.fastest(512).batch, 256);
   EXPECT_EQ(steps.asked, (std::vector<int64_t>{8, 16, 32, 64, 128, 256, 512}));
   EXPECT_EQ(steps.fastest(100).batch, 100);  // what fits need not be a power of two

@@ -60,7 +60,7 @@ class Split:
 
 
 class Screen:
-    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`.
+    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`; ``Screen(path)`` opens one, too.
 
     Arrays are read-only views of the files; nothing is copied.
 
@@ -73,7 +73,8 @@ class Screen:
         columns: what else is known about each sample, by name: a :class:`Column` each.
     """
 
-    def __init__(self, core: _core.Screen):
+    def __init__(self, path: str | os.PathLike | _core.Screen):
+        core = path if isinstance(path, _core.Screen) else type(self).open(path)._core
         self._core = core
         self.path = Path(core.path)
         self.label_names = list(core.label_names)

@@ -138,8 +138,8 @@ class Recording:
     """
 
     def __init__(self, path: str | os.PathLike | _core.Recording):
-        core = path if isinstance(path, _core.Recording) else type(self).open(path)._core
-        self._core = core
+        self._core: _core.Recording = path if isinstance(path, _core.Recording) else type(self).open(path)._core
+        core = self._core
         self.path = Path(core.path)
         self.sessions = [Session(core, told) for told in core.sessions]
 

@@ -74,8 +74,8 @@ class Screen:
     """
 
     def __init__(self, path: str | os.PathLike | _core.Screen):
-        core = path if isinstance(path, _core.Screen) else type(self).open(path)._core
-        self._core = core
+        self._core: _core.Screen = path if isinstance(path, _core.Screen) else type(self).open(path)._core
+        core = self._core
         self.path = Path(core.path)
         self.label_names = list(core.label_names)
         self.removed, self.ptr = core.removed, core.ptr

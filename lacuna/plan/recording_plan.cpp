@@ -251,7 +251,7 @@ std::string what_would_fit(const RecordingSizes& sizes, const Machine& machine,
   const RecordingRungPlan& own = plan.of(is_floats ? "disk:f32" : "disk:u8@device");
   if (own.memory_bytes * kRoom > machine.memory.value) {
     list.push_back(
-        fmt::format("a smaller batch, fewer ranks or fewer lags (on {} batches and what stands "
+        fmt::format("a smaller --batch, fewer --ranks or --lags (on {} batches and what stands "
                     "beside the frames take {} of memory)",
                     name(own.rung), in_words(own.memory_bytes)));
     return fmt::format("{}", fmt::join(list, "; "));

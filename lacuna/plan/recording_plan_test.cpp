@@ -119,7 +119,7 @@ TEST(RecordingPlan, WhereBatchesAloneAreTooLargeLessOfThemIsTheRemedy) {
   const Situation lab(226, 0.1);
   const RecordingPlan plan = lab.plan();
   EXPECT_FALSE(plan.pick);
-  EXPECT_NE(plan.reason.find("a smaller batch, fewer ranks or fewer lags"), plan.reason.npos)
+  EXPECT_NE(plan.reason.find("a smaller --batch, fewer --ranks or --lags"), plan.reason.npos)
       << plan.reason;
   EXPECT_EQ(plan.reason.find("--step"), plan.reason.npos) << plan.reason;
 }

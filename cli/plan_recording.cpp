@@ -125,7 +125,7 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
   fmt::print("batch {}, {} lags, {} epochs, {} ranks, {} loader threads each\n\n", settings.batch,
              sizes.lags, settings.epochs, settings.ranks, settings.threads);
   print_rungs(plan);
-  fmt::print("\npicked: {}{}\n", plan.pick ? name(*plan.pick) + ": " : "", plan.reason);
+  fmt::print("\npicked: {}{}\n", plan.pick ? name(*plan.pick) + ": " : "none: ", plan.reason);
   if (!plan.notes.empty()) fmt::print("\nnotes\n");
   for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
 }

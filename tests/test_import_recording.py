@@ -300,6 +300,22 @@ def test_in_place_refuses_what_is_not_contiguous(tmp_path, what, words):
         write_npy_folder(path, {"stim": frames.astype({"f16": "f2", "big": ">i4"}[what])})
     said = fail("import", "recording", tmp_path / "rec", path, "--rate", 240, "--in-place", *PYTHON)
     assert words in said and "without --in-place" in said
+    assert not (tmp_path / "rec").exists()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_refused_import_leaves_nothing(tmp_path, in_place):
+    words = ["--rate", 240, *PYTHON, *(["--in-place"] if in_place else [])]
+    good = write_npy_folder(tmp_path / "a", session())
+    bad = write_npy_folder(tmp_path / "b", session() | {"trial_inds": np.zeros(T - 1, np.int64)})
+    rec = tmp_path / "rec"
+    assert "differ in length" in fail("import", "recording", rec, good, bad, *words)
+    assert not rec.exists()
+    succeed("import", "recording", rec, good, *words)
+    before = sorted(rec.rglob("*"))
+    assert "differ in length" in fail("import", "recording", rec, bad, "--add", *words)
+    assert sorted(rec.rglob("*")) == before
+    succeed("verify", rec)
 
 
 # ---- narrow

@@ -457,6 +457,12 @@ TEST(Guards, BothNumbersAndTheMargin) {
   EXPECT_GT(room.free, 0);
   EXPECT_ERROR(check_disk_room(room.free, folder.path(), "a copy", "take less"), "take less");
   EXPECT_NO_THROW(check_disk_room(room.free / 2, folder.path(), "a copy", "take less"));
+  const auto memory = double(memory_room(0).free);
+  EXPECT_ERROR(check_memory_room(uint64_t(0.97 * memory), "a copy", "take less"), "take less");
+  EXPECT_NO_THROW(check_memory_room(uint64_t(0.5 * memory), "a copy", "take less"));
+  EXPECT_TRUE((Room{100, 120}.fits()));
+  EXPECT_FALSE((Room{100, 119}.fits()));
+  EXPECT_EQ((Room{40, 120}.left()), 60);
   const std::string words =
       error_of([&] { check_memory_room(uint64_t(1) << 50, "this", "do that"); });
   EXPECT_NE(words.find("this needs 1.13 PB of memory (1.35 PB with the margin of 1.2)"), words.npos)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/chunk_sample.h"
@@ -69,12 +70,10 @@ class Fitting {
   std::string words() const {
     Words list;
     add_rungs(list);
-    const auto room = double(request_.room), all = double(all_) * bytes_a_pixel();
     std::vector<double> sessions;
     for (const uint64_t pixels : pixels_) sessions.push_back(double(pixels) * bytes_a_pixel());
-    add_sessions(sessions, room, list);
-    add_rate(all, room, list);
-    add_resolution(all, room, frame_, list);
+    for (const std::string& way : smaller_ways(sessions, double(request_.room), frame_))
+      list.push_back(way);
     list.push_back(
         fmt::format("`lacuna plan {}` compares them all", shell_word(recording_.path().string())));
     return fmt::format("what fits: {}", fmt::join(list, "; "));
@@ -117,6 +116,16 @@ class Fitting {
 
 }  // namespace
 
+std::vector<std::string> smaller_ways(const std::vector<double>& session_bytes, double room,
+                                      const Shape& frame) {
+  Words list;
+  const double all = std::accumulate(session_bytes.begin(), session_bytes.end(), 0.0);
+  add_sessions(session_bytes, room, list);
+  add_rate(all, room, list);
+  add_resolution(all, room, frame, list);
+  return list;
+}
+
 std::string what_fits(const Recording& recording, const FitRequest& request) {
   return Fitting(recording, request).words();
 }
@@ -131,10 +140,8 @@ void check_derive_room(const DeriveNeed& need, const fs::path& out) {
     list.push_back(fmt::format("frames cast to u8 at the end, about {}", size_text(bytes / 4)));
   else if (need.has_floats && bytes / 2 <= room)
     list.push_back(fmt::format("frames cast to bf16 at the end, about {}", size_text(bytes / 2)));
-  std::vector<double> sessions(need.session_bytes.begin(), need.session_bytes.end());
-  add_sessions(sessions, room, list);
-  add_rate(bytes, room, list);
-  add_resolution(bytes, room, need.frame, list);
+  const std::vector<double> sessions(need.session_bytes.begin(), need.session_bytes.end());
+  for (const std::string& way : smaller_ways(sessions, room, need.frame)) list.push_back(way);
   check_disk_room(need.bytes(), out,
                   fmt::format("writing the transforms of {} sessions", need.session_bytes.size()),
                   fmt::format("what fits: {}", fmt::join(list, "; ")));

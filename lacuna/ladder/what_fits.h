@@ -22,6 +22,11 @@ struct FitRequest {
 // Compresses a few frames to say what chunks would take, which takes a tenth of a second.
 std::string what_fits(const Recording& recording, const FitRequest& request);
 
+// Ways to have less of frames that take so many bytes a session, each with what it takes: fewer
+// sessions, a lower rate, a lower resolution. Empty where all fit. frame: [Y, X]
+std::vector<std::string> smaller_ways(const std::vector<double>& session_bytes, double room,
+                                      const Shape& frame);
+
 // Before transforms are written to `out`: throws Error with both numbers and what would fit, unless
 // 1.2 times the bytes are free there.
 void check_derive_room(const DeriveNeed& need, const fs::path& out);

@@ -77,6 +77,7 @@ RecordingSizes RecordingSizes::of(const Recording& recording, const std::string&
         }
         frames += one.rows();
         sizes.pixels = one.columns();
+        sizes.frame.assign(one.shape.begin() + 1, one.shape.end());
         sizes.is_u8 = sizes.is_u8 && one.dtype == DType::u8;
       }
     sizes.session_frames.push_back(frames);

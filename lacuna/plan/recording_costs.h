@@ -14,6 +14,7 @@ namespace lacuna {
 struct RecordingSizes {
   std::vector<uint64_t> session_frames;  // of each session
   uint64_t pixels = 0;                   // of a frame
+  Shape frame = {};                      // [Y, X]
   uint64_t windows = 0;                  // about one a frame
   uint64_t lags = 33;
   uint64_t field_bytes = 0;  // of counts, behaviour and the like, which stay in memory

@@ -10,6 +10,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/ladder/guards.h"
+#include "lacuna/ladder/what_fits.h"
 #include "lacuna/ladder/window_memory.h"
 #include "lacuna/plan/ladder_words.h"
 
@@ -239,14 +240,42 @@ class RecordingPlanner {
   const RecordingPlanSettings& settings_;
 };
 
+// Where nothing fits without a loss: what would. A rung that reads the recording where it lies
+// lacks memory for batches alone; else floats that transforms make lack a disk.
+std::string what_would_fit(const RecordingSizes& sizes, const Machine& machine,
+                           const std::vector<PlanDisk>& disks, const RecordingPlan& plan) {
+  std::vector<std::string> list;
+  for (const RecordingRungPlan& rung : plan.rungs)
+    if (rung.fits()) list.push_back(fmt::format("{}, {}", name(rung.rung), rung.lost));
+  const bool is_floats = plan.settings.transforms == FrameTransforms::whole || !sizes.is_u8;
+  const RecordingRungPlan& own = plan.of(is_floats ? "disk:f32" : "disk:u8@device");
+  if (own.memory_bytes * kRoom > machine.memory.value) {
+    list.push_back(
+        fmt::format("a smaller --batch, fewer --ranks or --lags (on {} batches and what stands "
+                    "beside the frames take {} of memory)",
+                    name(own.rung), in_words(own.memory_bytes)));
+    return fmt::format("{}", fmt::join(list, "; "));
+  }
+  double room = 0;
+  for (const PlanDisk& disk : disks) room = std::max(room, disk.free / kRoom);
+  list.push_back(fmt::format("a disk with {} free", in_words(4 * sizes.frame_bytes() * kRoom)));
+  std::vector<double> sessions;  // as f32
+  for (const uint64_t frames : sizes.session_frames)
+    sessions.push_back(4 * double(frames) * double(sizes.pixels));
+  for (const std::string& way : smaller_ways(sessions, room, sizes.frame)) list.push_back(way);
+  return fmt::format("{}", fmt::join(list, "; "));
+}
+
 // The least time of those that fit and lose nothing; of those alike, what writes and holds least.
-void choose(RecordingPlan& plan) {
+void choose(const RecordingSizes& sizes, const Machine& machine, const std::vector<PlanDisk>& disks,
+            RecordingPlan& plan) {
   const RecordingRungPlan* best = nullptr;
   for (const RecordingRungPlan& rung : plan.rungs)
     if (rung.fits() && rung.lost.empty() && (!best || rung.total_seconds < best->total_seconds))
       best = &rung;
   if (!best) {
-    plan.reason = "no rung fits";
+    plan.reason = fmt::format("no rung fits that loses nothing; what fits: {}",
+                              what_would_fit(sizes, machine, disks, plan));
     return;
   }
   const double fastest = best->total_seconds;
@@ -351,7 +380,7 @@ RecordingPlan plan_recording(const RecordingSizes& sizes, const RecordingCosts& 
   const RecordingPlanner planner(sizes, costs, machine, disks, settings);
   for (const Rung rung : planned_rungs()) plan.rungs.push_back(planner.plan(rung));
   find_pay_back(machine, plan);
-  choose(plan);
+  choose(sizes, machine, disks, plan);
   add_notes(sizes, disks, plan);
   return plan;
 }

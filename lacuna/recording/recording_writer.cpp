@@ -175,6 +175,7 @@ struct RecordingWriter::State {
   size_t added_from = 0;
   Json files = Json::object();  // ours
   std::set<fs::path> folders;
+  std::vector<fs::path> written;  // files, also one that is not whole
   std::unique_ptr<OpenField> open;
   bool may_name_units = false;  // by the first counts: none were named
 
@@ -202,6 +203,7 @@ struct RecordingWriter::State {
       folders.insert(folder);
     }
     if (fs::is_symlink(whole)) fs::remove(whole);
+    written.push_back(whole);
     return whole;
   }
   void add_small(const std::string& file, const Array& array) {
@@ -408,6 +410,7 @@ void RecordingWriter::add_truth(const std::string& name, const Array& array) {
   const std::string file = truth_file(state_->session().name, name);
   const fs::path path = state_->path / file;
   if (fs::is_symlink(path)) fs::remove(path);
+  state_->written.push_back(path);
   state_->files[file] = entry_of(path, write_npy(path, array), array.dtype(), array.shape());
 }
 
@@ -443,6 +446,21 @@ Recording RecordingWriter::commit(const Json& made_by) {
     state.lock.reset();
   }
   return Recording::open(state.path);
+}
+
+void RecordingWriter::discard() {
+  State& state = *state_;
+  state.open.reset();
+  for (const fs::path& file : state.written) fs::remove(file);
+  std::error_code is_not_empty;  // then somebody else has put something there
+  for (auto folder = state.folders.rbegin(); folder != state.folders.rend(); ++folder)
+    fs::remove(*folder, is_not_empty);  // inner ones first
+  if (state.fresh) {
+    fs::remove(state.path / kPartialManifest);
+    fs::remove(state.path, is_not_empty);
+  }
+  state.fresh.reset();
+  state.lock.reset();
 }
 
 }  // namespace lacuna

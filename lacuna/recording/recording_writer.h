@@ -69,6 +69,8 @@ class RecordingWriter {
   void add_truth(const std::string& name, const Array& array);
   // Finishes it; made_by as for screens: {"command", "settings", "sources"}.
   Recording commit(const Json& made_by);
+  // Instead of commit(): removes all that was written. What was there before stays.
+  void discard();
 
  private:
   struct State;

@@ -128,7 +128,7 @@ class RecordingSplit:
 
 
 class Recording:
-    """An open recording. Make one with :meth:`open`, :meth:`write` or :meth:`generate`.
+    """An open recording. Make one with :meth:`open`, :meth:`write` or :meth:`generate`; ``Recording(path)`` opens one, too.
 
     Arrays are read-only views of the files; nothing is copied, and nothing is read before you look.
 
@@ -137,8 +137,9 @@ class Recording:
         sessions: a :class:`Session` each, in the order that batches number them.
     """
 
-    def __init__(self, core: _core.Recording):
-        self._core = core
+    def __init__(self, path: str | os.PathLike | _core.Recording):
+        self._core: _core.Recording = path if isinstance(path, _core.Recording) else type(self).open(path)._core
+        core = self._core
         self.path = Path(core.path)
         self.sessions = [Session(core, told) for told in core.sessions]
 

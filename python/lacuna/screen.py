@@ -60,7 +60,7 @@ class Split:
 
 
 class Screen:
-    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`.
+    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`; ``Screen(path)`` opens one, too.
 
     Arrays are read-only views of the files; nothing is copied.
 
@@ -73,8 +73,9 @@ class Screen:
         columns: what else is known about each sample, by name: a :class:`Column` each.
     """
 
-    def __init__(self, core: _core.Screen):
-        self._core = core
+    def __init__(self, path: str | os.PathLike | _core.Screen):
+        self._core: _core.Screen = path if isinstance(path, _core.Screen) else type(self).open(path)._core
+        core = self._core
         self.path = Path(core.path)
         self.label_names = list(core.label_names)
         self.removed, self.ptr = core.removed, core.ptr

@@ -159,6 +159,7 @@ def test_a_run_opens_and_predicts_as_the_program(screen, tmp_path, name):
 def test_a_run_with_hidden_genes_opens_and_predicts_as_the_program(screen, tmp_path, name):
     run = train(screen, tmp_path, CASES[name], hide=0.4, lr="0.1")
     model = run.model()
+    assert isinstance(model.hidden, lacuna.nn.HiddenGenes)
     assert "hidden.unknown" in model.state_dict() and model.hidden.unknown.norm() > 1e-3
     assert_predicts_as_the_program(run, model, names_of(screen, SAMPLES))
     rows = model.visible_rows()
@@ -167,6 +168,30 @@ def test_a_run_with_hidden_genes_opens_and_predicts_as_the_program(screen, tmp_p
     model.train()
     hidden = (model.visible_rows() == model.hidden.unknown).all(1)
     assert hidden[model.hidden.unseen.flatten()].all() and 0 < hidden.sum() < len(hidden)
+
+
+def test_features_are_chosen_by_name(screen):
+    graph = lacuna.nn.GeneGraph.of(screen)
+    assert torch.equal(graph.chosen_features(), torch.from_numpy(np.array(screen.features()["x"])))
+    assert torch.equal(graph.chosen_features(["x", "x"]), torch.cat([graph.features] * 2, 1))
+    with pytest.raises(ValueError, match="no feature 'y'; the genes have: x"):
+        graph.chosen_features(["y"])
+    assert isinstance(lacuna.nn.make_model(CASES["wild_type-instead"], graph, labels=2), lacuna.nn.WildType)
+
+
+def test_a_pair_head_adds_offsets_and_the_mean_of_pairs(seed):
+    torch.manual_seed(seed)
+    head, rows = moved(lacuna.nn.PairHead(6, 2)), torch.randn(1, 3, 6)
+
+    def score(*genes):  # of one sample that removes these rows; -1: none
+        return head(rows[:, list(genes)], torch.tensor([genes]))[0]
+
+    one, two, three = (score(gene) for gene in range(3))
+    pairs = [score(0, 1) - one - two, score(0, 2) - one - three, score(1, 2) - two - three]
+    torch.testing.assert_close(score(0, 1, 2), one + two + three + sum(pairs) / 3)
+    torch.testing.assert_close(score(2, 0, 1), score(0, 1, 2))
+    torch.testing.assert_close(head(rows, torch.tensor([[0, 1, -1]]))[0], score(0, 1))
+    assert not head(rows, torch.tensor([[-1, -1, -1]])).any() and pairs[0].abs().min() > 1e-6
 
 
 def test_a_model_without_rows_hides_none(screen):

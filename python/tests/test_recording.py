@@ -52,6 +52,13 @@ def test_what_was_written_is_read_without_copies(recording, sessions):
     assert recording.session("s1")["noise"].fields["robs"].role == "counts"
 
 
+def test_the_class_opens_a_path_as_open_does(recording):
+    for path in (recording.path, str(recording.path)):
+        assert [s.name for s in lacuna.Recording(path).sessions] == [s.name for s in recording.sessions]
+    with pytest.raises(lacuna.Error, match="nowhere"):
+        lacuna.Recording("nowhere")
+
+
 def test_a_recording_is_written_once(sessions, tmp_path):
     assert lacuna.write_recording(tmp_path / "rec", sessions) is None
     assert len(lacuna.Recording.open(tmp_path / "rec", check=True)) == 3

@@ -28,6 +28,12 @@ def screen(tmp_path_factory):
     return lacuna.Screen.open(generate(tmp_path_factory.mktemp("screens") / "tiny", "--seed", "3"))
 
 
+def test_the_class_opens_a_path_as_open_does(screen):
+    assert len(lacuna.Screen(str(screen.path))) == len(screen)
+    with pytest.raises(lacuna.Error, match="nowhere"):
+        lacuna.Screen("nowhere")
+
+
 def test_arrays_are_the_files(screen):
     for name in ("removed", "ptr"):
         stored = np.load(screen.path / "samples" / f"{name}.npy")

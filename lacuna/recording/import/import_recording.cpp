@@ -51,6 +51,29 @@ Shape row_shape_of(const PlannedField& field, size_t units) {
   return row;
 }
 
+// Throws Error where the bytes cannot be used as they lie.
+FieldPlace place_of(const PlannedField& field) {
+  ForeignArray& array = *field.array;
+  std::string why;
+  const std::optional<FieldPlace> place = array.place(why);
+  const bool is_usable = is_same_bytes(array.type) || array.type == ElementType::boolean;
+  if (place && !is_usable)
+    why = fmt::format("elements of {} are held as {}", name(array.type), name(held_as(array.type)));
+  if (!place || !is_usable)
+    throw Error(
+        "{}: cannot stay in place: {}; import it without --in-place, or leave it out "
+        "with --skip {}",
+        array.where, why, field.field);
+  return *place;
+}
+
+// Before anything is read, which takes long.
+void check_places(const std::vector<PlannedSession>& sessions) {
+  for (const PlannedSession& session : sessions)
+    for (const PlannedSegment& segment : session.segments)
+      for (const PlannedField& field : segment.fields) place_of(field);
+}
+
 class Copier {
  public:
   Copier(const RecordingImport& import, RecordingWriter& writer, RecordingImportReport& report,
@@ -88,20 +111,10 @@ class Copier {
  private:
   void refer(const PlannedField& field, const Shape& row_shape, ImportedField& done) {
     ForeignArray& array = *field.array;
-    std::string why;
-    const std::optional<FieldPlace> place = array.place(why);
-    const bool is_usable = is_same_bytes(array.type) || array.type == ElementType::boolean;
-    if (place && !is_usable)
-      why =
-          fmt::format("elements of {} are held as {}", name(array.type), name(held_as(array.type)));
-    if (!place || !is_usable)
-      throw Error(
-          "{}: cannot stay in place: {}; import it without --in-place, or leave it out "
-          "with --skip {}",
-          array.where, why, field.field);
     Shape shape = {array.rows()};
     shape.insert(shape.end(), row_shape.begin(), row_shape.end());
-    writer_.add_in_place(field.field, field.role, held_as(array.type), shape, *place, progress_);
+    writer_.add_in_place(field.field, field.role, held_as(array.type), shape, place_of(field),
+                         progress_);
     done.to_bytes = done.from_bytes;
     done.note = "in place";
   }
@@ -157,6 +170,21 @@ class Copier {
   RecordingImportReport& report_;
   Progress& progress_;
 };
+
+void copy_sessions(const std::vector<PlannedSession>& sessions, const RecordingImport& import,
+                   RecordingWriter& writer, RecordingImportReport& report, Progress& progress) {
+  Copier copier(import, writer, report, progress);
+  for (const PlannedSession& session : sessions) {
+    writer.begin_session({.name = session.name,
+                          .subject = session.subject,
+                          .rate = *session.rate,
+                          .units = session.units});
+    for (const PlannedSegment& segment : session.segments) {
+      writer.begin_segment(segment.name);
+      for (const PlannedField& field : segment.fields) copier.copy(session, segment, field);
+    }
+  }
+}
 
 // The folder on whose disk `path` will lie: the nearest that is there.
 fs::path nearest_folder(const fs::path& path) {
@@ -245,19 +273,15 @@ ImportedRecording import_recording(const fs::path& out, const RecordingImport& i
     for (const std::string& words : opened.back().skipped) report.skipped.push_back(words);
   }
   const std::vector<PlannedSession> sessions = planner.finish();
+  if (import.in_place) check_places(sessions);
   check_room(out, import, sessions);
   Json made_by = {{"command", command}, {"settings", import.settings()}};
   RecordingWriter writer(out, {.add = import.add}, made_by);
-  Copier copier(import, writer, report, progress);
-  for (const PlannedSession& session : sessions) {
-    writer.begin_session({.name = session.name,
-                          .subject = session.subject,
-                          .rate = *session.rate,
-                          .units = session.units});
-    for (const PlannedSegment& segment : session.segments) {
-      writer.begin_segment(segment.name);
-      for (const PlannedField& field : segment.fields) copier.copy(session, segment, field);
-    }
+  try {
+    copy_sessions(sessions, import, writer, report, progress);
+  } catch (const Error&) {
+    writer.discard();  // what was refused is not taken for something that was interrupted
+    throw;
   }
   made_by["report"] = to_json(report);
   return {writer.commit(made_by), std::move(report)};

@@ -131,8 +131,8 @@ double judge(const LinearFields& fields, const LinearFieldsInput& in, const Rows
   for (uint64_t i = 0; i < rows.size(); ++i)
     for (uint64_t u = 0; u < in.units; ++u)
       if (const uint64_t at = rows[i] * in.units + u; in.validity[at])
-        sums[u].add(rates[i * in.units + u], in.counts[at]);
-  return session_scores(sums, mean).bits_per_spike;
+        sums[u].add(rates[i * in.units + u], in.counts[at], compared_rate(mean[u]));
+  return session_scores(sums).bits_per_spike;
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ TrialSums sum_by_trial(const SessionPredictions& in, const std::vector<uint64_t>
   TrialSums sums;
   sums.units = in.unit_count();
   sums.predictors.resize(in.predictors.size());
+  std::vector<double> mean;  // [units]
+  for (const double count : in.mean) mean.push_back(compared_rate(count));
   for (const uint64_t r : rows) {
     const TrialKey key = {in.rows[r].segment, in.rows[r].trial};
     const auto [found, is_new] = places.emplace(key, places.size());
@@ -45,7 +47,7 @@ TrialSums sum_by_trial(const SessionPredictions& in, const std::vector<uint64_t>
       if (!in.validity[at]) continue;
       for (size_t p = 0; p < in.predictors.size(); ++p)
         sums.predictors[p][found->second * sums.units + u].add(in.predictors[p].rates[at],
-                                                               in.counts[at]);
+                                                               in.counts[at], mean[u]);
     }
   }
   return sums;
@@ -67,8 +69,7 @@ std::vector<UnitSums> total(const TrialSums& sums, size_t predictor,
 // [2 * predictors][rounds]: bits per spike and correlation of every predictor in every draw.
 using SessionDraws = std::vector<std::vector<double>>;
 
-SessionDraws draw_trials(const TrialSums& sums, const std::vector<double>& mean, int rounds,
-                         uint64_t seed) {
+SessionDraws draw_trials(const TrialSums& sums, int rounds, uint64_t seed) {
   const size_t predictors = sums.predictors.size(), trials = sums.trials.size();
   SessionDraws draws(2 * predictors);
   if (trials < 2) return draws;
@@ -78,7 +79,7 @@ SessionDraws draw_trials(const TrialSums& sums, const std::vector<double>& mean,
     std::vector<uint32_t> times(trials, 0);
     for (size_t i = 0; i < trials; ++i) ++times[random.below(trials)];
     for (size_t p = 0; p < predictors; ++p) {
-      const SessionScores scores = session_scores(total(sums, p, times), mean);
+      const SessionScores scores = session_scores(total(sums, p, times));
       draws[2 * p].push_back(scores.bits_per_spike);
       draws[2 * p + 1].push_back(scores.correlation);
     }
@@ -128,13 +129,13 @@ Scored score_rows(const SessionPredictions& in, const std::string& name,
   scored.rows.trials = scored.sums.trials.size();
   std::vector<std::string> names;
   for (size_t p = 0; p < in.predictors.size(); ++p) {
-    const SessionScores scores = session_scores(total(scored.sums, p), in.mean);
+    const SessionScores scores = session_scores(total(scored.sums, p));
     scored.values.push_back(scores.bits_per_spike);
     scored.values.push_back(scores.correlation);
     scored.rows.spikes = scores.spikes;
     names.push_back(in.predictors[p].name);
   }
-  scored.draws = draw_trials(scored.sums, in.mean, rounds, seed);
+  scored.draws = draw_trials(scored.sums, rounds, seed);
   scored.rows.scores = scores_of(names, scored.values, scored.draws);
   return scored;
 }
@@ -192,7 +193,7 @@ std::vector<UnitEvaluation> evaluate_units(const SessionPredictions& in, const T
     const std::vector<UnitSums> all = total(sums, p);
     for (uint64_t u = 0; u < in.unit_count(); ++u) {
       units[u].spikes = uint64_t(all[u].spikes);
-      units[u].bits_per_spike.push_back(bits_per_spike(all[u], in.mean[u]));
+      units[u].bits_per_spike.push_back(bits_per_spike(all[u]));
       units[u].correlation.push_back(correlation(all[u]));
     }
   }

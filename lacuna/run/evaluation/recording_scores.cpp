@@ -43,11 +43,11 @@ Powers powers_of(const std::vector<std::vector<float>>& repeats) {
 
 }  // namespace
 
-void UnitSums::add(double r, double count) {
+void UnitSums::add(double r, double count, double mean) {
   rows += 1;
   spikes += count;
   rate += r;
-  log_likelihood += (count > 0 ? count * std::log(r) : 0) - r;
+  gain += (count > 0 ? count * std::log(r / mean) : 0) - (r - mean);
   rate2 += r * r;
   count2 += count * count;
   product += r * count;
@@ -57,7 +57,7 @@ UnitSums& UnitSums::operator+=(const UnitSums& other) {
   rows += other.rows;
   spikes += other.spikes;
   rate += other.rate;
-  log_likelihood += other.log_likelihood;
+  gain += other.gain;
   rate2 += other.rate2;
   count2 += other.count2;
   product += other.product;
@@ -65,18 +65,16 @@ UnitSums& UnitSums::operator+=(const UnitSums& other) {
 }
 
 UnitSums UnitSums::operator*(double times) const {
-  return {rows * times,  spikes * times, rate * times,   log_likelihood * times,
+  return {rows * times,  spikes * times, rate * times,   gain * times,
           rate2 * times, count2 * times, product * times};
 }
 
-double bits_gained(const UnitSums& sums, double mean) {
-  const double least = std::max(mean, kLeastMean);
-  return (sums.log_likelihood - (sums.spikes * std::log(least) - sums.rows * least)) /
-         std::numbers::ln2;
-}
+double compared_rate(double mean_count) { return float(std::max(mean_count, kLeastMean)); }
 
-double bits_per_spike(const UnitSums& sums, double mean) {
-  return sums.spikes > 0 ? bits_gained(sums, mean) / sums.spikes : kNotDefined;
+double bits_gained(const UnitSums& sums) { return sums.gain / std::numbers::ln2; }
+
+double bits_per_spike(const UnitSums& sums) {
+  return sums.spikes > 0 ? bits_gained(sums) / sums.spikes : kNotDefined;
 }
 
 double correlation(const UnitSums& sums) {
@@ -89,14 +87,14 @@ double correlation(const UnitSums& sums) {
   return (sums.product - sums.rate * sums.spikes / n) / std::sqrt(rates * counts);
 }
 
-SessionScores session_scores(std::span<const UnitSums> units, std::span<const double> mean) {
+SessionScores session_scores(std::span<const UnitSums> units) {
   SessionScores scores;
   double bits = 0, spikes = 0, correlations = 0, defined = 0, rows = 0;
-  for (size_t u = 0; u < units.size(); ++u) {
-    rows = std::max(rows, units[u].rows);
-    spikes += units[u].spikes;
-    bits += bits_gained(units[u], mean[u]);
-    if (const double value = correlation(units[u]); std::isfinite(value)) {
+  for (const UnitSums& unit : units) {
+    rows = std::max(rows, unit.rows);
+    spikes += unit.spikes;
+    bits += bits_gained(unit);
+    if (const double value = correlation(unit); std::isfinite(value)) {
       correlations += value;
       ++defined;
     }

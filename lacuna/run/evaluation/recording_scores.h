@@ -22,27 +22,30 @@ namespace lacuna {
 // Of one unit, over some rows.
 struct UnitSums {
   double rows = 0, spikes = 0, rate = 0;
-  double log_likelihood = 0;  // sum of count * log(rate) - rate
+  double gain = 0;  // log likelihood of the counts under the rates - under the mean rate
   double rate2 = 0, count2 = 0, product = 0;
 
-  void add(double rate, double count);
+  // mean: the rate that is compared with; rates that are the mean itself gain 0, exactly.
+  void add(double rate, double count, double mean);
   UnitSums& operator+=(const UnitSums& other);
   UnitSums operator*(double times) const;  // as many copies of these rows
 };
 
-// mean: counts a row in training, the rate that is compared with.
-double bits_gained(const UnitSums& sums, double mean);  // over the mean rate, all spikes together
-double bits_per_spike(const UnitSums& sums, double mean);
+// Of the mean count a row in training: the rate that is compared with, as rates are held (float). A
+// unit that never fired has a little one.
+double compared_rate(double mean_count);
+double bits_gained(const UnitSums& sums);  // over the mean rate, all spikes together
+double bits_per_spike(const UnitSums& sums);
 double correlation(const UnitSums& sums);
 
 // Of a session: bits of all units by spikes of all units; the mean of the units' correlations that
-// are defined. units, mean: [units]
+// are defined. units: [units]
 struct SessionScores {
   double bits_per_spike = kNotDefined;
   double correlation = kNotDefined;
   uint64_t rows = 0, spikes = 0;
 };
-SessionScores session_scores(std::span<const UnitSums> units, std::span<const double> mean);
+SessionScores session_scores(std::span<const UnitSums> units);
 
 // One presentation of a stimulus that is shown several times: counts of one unit, row by row.
 // Repeats are cut to the shortest. NaN where fewer than two repeat, or no power is left for the

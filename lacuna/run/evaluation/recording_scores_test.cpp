@@ -19,14 +19,14 @@ int poisson(Random& random, double rate) {
 
 TEST(RecordingScores, AgreeWithTheirDefinitions) {
   Random random(test_seed());
+  const double mean = 0.7;
   std::vector<double> rates, counts;
   UnitSums sums;
   for (int t = 0; t < 500; ++t) {
     rates.push_back(0.1 + random.uniform());
     counts.push_back(poisson(random, rates.back()));
-    sums.add(rates.back(), counts.back());
+    sums.add(rates.back(), counts.back(), mean);
   }
-  const double mean = 0.7;
   double gain = 0, spikes = 0, mean_rate = 0, mean_count = 0;
   for (int t = 0; t < 500; ++t) {
     const auto log_p = [&](double rate) {
@@ -37,7 +37,7 @@ TEST(RecordingScores, AgreeWithTheirDefinitions) {
     mean_rate += rates[t] / 500;
     mean_count += counts[t] / 500;
   }
-  EXPECT_NEAR(bits_per_spike(sums, mean), gain / spikes, 1e-9);
+  EXPECT_NEAR(bits_per_spike(sums), gain / spikes, 1e-9);
   double rr = 0, cc = 0, rc = 0;
   for (int t = 0; t < 500; ++t) {
     rr += (rates[t] - mean_rate) * (rates[t] - mean_rate);
@@ -47,19 +47,19 @@ TEST(RecordingScores, AgreeWithTheirDefinitions) {
   EXPECT_NEAR(correlation(sums), rc / std::sqrt(rr * cc), 1e-9);
   UnitSums twice = sums;
   twice += sums;
-  EXPECT_NEAR(bits_per_spike(sums * 2, mean), bits_per_spike(twice, mean), 1e-12);
+  EXPECT_NEAR(bits_per_spike(sums * 2), bits_per_spike(twice), 1e-12);
 }
 
 TEST(RecordingScores, WhatIsNotDefinedIsNan) {
   UnitSums constant, silent;
   for (int t = 0; t < 10; ++t) {
-    constant.add(0.3, t % 2);
-    silent.add(0.1 * (t + 1), 0);
+    constant.add(0.3, t % 2, 0.3);
+    silent.add(0.1 * (t + 1), 0, 0.1);
   }
   EXPECT_TRUE(std::isnan(correlation(constant)));
   EXPECT_TRUE(std::isnan(correlation(silent)));
-  EXPECT_TRUE(std::isnan(bits_per_spike(silent, 0.1)));
-  EXPECT_NEAR(bits_per_spike(constant, 0.3), 0, 1e-12);  // the mean itself gains nothing
+  EXPECT_TRUE(std::isnan(bits_per_spike(silent)));
+  EXPECT_EQ(bits_per_spike(constant), 0);  // the mean itself gains nothing
   EXPECT_TRUE(std::isnan(noise_ceiling(std::vector<std::vector<float>>{{1, 2, 3}})));
 }
 
@@ -74,7 +74,7 @@ TEST(RecordingScores, TheTrueRatesReachTheCeiling) {
   for (auto& response : responses)
     for (int t = 0; t < rows; ++t) {
       response[t] = float(poisson(random, rates[t]));
-      sums.add(rates[t], response[t]);
+      sums.add(rates[t], response[t], 0.7);
     }
   EXPECT_NEAR(noise_ceiling(responses), correlation(sums), 0.03);
   EXPECT_LT(noise_ceiling(responses), 0.8);

@@ -18,7 +18,7 @@ namespace lacuna {
 
 // Another number where the same bytes would give other numbers (train/recording/unit_places.cpp,
 // session_scale.cpp).
-inline constexpr int kSessionStartVersion = 1;
+inline constexpr int kSessionStartVersion = 2;
 
 struct SessionScale {
   std::vector<double> mean_counts;  // [units] a row: the rate that models are compared with

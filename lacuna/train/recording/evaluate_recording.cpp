@@ -146,7 +146,7 @@ SessionPredictions predict_session(const RecordingSession& session, const Window
   if (!linear) return result;
   SessionPredictions::Predictor mean = {"mean rate", {}};
   for (uint64_t r = 0; r < result.rows.size(); ++r)
-    for (const double rate : result.mean) mean.rates.push_back(float(std::max(rate, 1e-6)));
+    for (const double rate : result.mean) mean.rates.push_back(float(compared_rate(rate)));
   result.predictors.push_back(std::move(mean));
   result.predictors.push_back({"linear field", std::move(linear_rates)});
   return result;

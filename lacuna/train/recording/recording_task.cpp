@@ -45,7 +45,8 @@ AllSums empty_sums(const RecordingSession& session) {
   return sums;
 }
 
-void add_rates(const DeviceWindows& batch, const std::vector<at::Tensor>& rates, AllSums& sums) {
+void add_rates(const DeviceWindows& batch, const std::vector<at::Tensor>& rates,
+               const std::vector<SessionScale>& scales, AllSums& sums) {
   for (size_t s = 0; s < rates.size(); ++s) {
     const auto on_host = [](const at::Tensor& x) {
       return x.to(at::kCPU, at::kFloat).contiguous();
@@ -55,8 +56,10 @@ void add_rates(const DeviceWindows& batch, const std::vector<at::Tensor>& rates,
     const float *r = rate.const_data_ptr<float>(), *c = count.const_data_ptr<float>(),
                 *v = valid.const_data_ptr<float>();
     auto& units = sums[size_t(batch.input.sessions[s])];
+    const auto& means = scales[size_t(batch.input.sessions[s])].mean_counts;
     for (int64_t i = 0; i < rate.numel(); ++i)
-      if (v[i] > 0) units[size_t(i) % units.size()].add(r[i], c[i]);
+      if (const size_t u = size_t(i) % units.size(); v[i] > 0)
+        units[u].add(r[i], c[i], compared_rate(means[u]));
   }
 }
 
@@ -133,12 +136,12 @@ ValidationScores RecordingTask::validate() {
   session_.model->eval();
   predict_windows(session_, windows, own,
                   [&](const DeviceWindows& batch, const std::vector<at::Tensor>& rates) {
-                    add_rates(batch, rates, sums);
+                    add_rates(batch, rates, session_.scales, sums);
                   });
   sum_over_ranks(*session_.group, session_.device, sums);
   double bits = 0, correlation = 0, with_bits = 0, with_correlation = 0;
   for (size_t s = 0; s < sums.size(); ++s) {
-    const SessionScores one = session_scores(sums[s], session_.scales[s].mean_counts);
+    const SessionScores one = session_scores(sums[s]);
     scores.parts[session_.model->shape().sessions[s].session] = {
         {"count", one.rows},
         {"spikes", one.spikes},

@@ -11,9 +11,9 @@
 namespace lacuna {
 namespace {
 
-// Scales of a long session come of so many stretches of consecutive windows, evenly spread: 262,144
+// Scales of a long session come of so many stretches of consecutive windows, evenly spread: 65,536
 // windows say what a mean is to be known to, and a start does not take longer for more of them.
-constexpr uint64_t kScaleWindows = 4096, kScaleStretches = 64;
+constexpr uint64_t kScaleWindows = 1024, kScaleStretches = 64;
 
 struct ScaleSums {
   std::vector<double> spikes, valid, inputs, squares;

@@ -34,7 +34,7 @@ SESSION.SEGMENT.rates.npy each, f32 [T, units], expected counts a row, aligned t
 recording, NaN where there is no window; rates.json names the units.
 
 Several processes share the work without talking: each gets --shard i/n and a .csv of its own, and
---merge puts these together, in the order of the shards and with the same --top.
+--merge puts all of these together, named in any order, with the same --top.
 
 Examples:
   lacuna predict run --samples wanted.csv --out predicted.csv
@@ -100,7 +100,7 @@ void add_predict(CLI::App& app) {
   predict->add_option("--batch", request.batch, "Samples at a time [twice that of training]");
   predict->add_option("--shard", call->shard, "i/n: only the i-th part of the samples");
   const auto parts = std::make_shared<std::vector<fs::path>>();
-  predict->add_option("--merge", *parts, "Files of all shards, .csv, in their order");
+  predict->add_option("--merge", *parts, "Files of all shards, .csv, in any order");
   predict->callback([call, parts] { start(*parts, *call); });
 }
 

@@ -23,7 +23,7 @@ set(included_headers
     core/hash.h core/seal.h core/system/file.h core/system/scratch.h core/text/json.h core/text/printable.h
     store/directory.h store/directory_format.h store/directory_lock.h store/fingerprint.h store/manifest.h store/npy.h
     ops/cone/cone.h ops/cuda/cuda_graph.h ops/slab/slab_plan.h
-    screen/plan_cache.h
+    screen/noise.h screen/plan_cache.h
     run/model_settings.h
     torch/cone.h torch/fused_mlp.h)
 foreach(header ${public_headers} ${included_headers})

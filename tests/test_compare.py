@@ -239,3 +239,12 @@ def test_shards_share_the_grid(config, tmp_path):
     assert "3 of 3 runs are finished" in succeed(*words)
     assert (tmp_path / "out" / "summary.csv").read_text() == summary
     assert "'3/2' is no shard" in fail(*words, "--shard", "3/2", code=2)
+
+
+def test_the_call_that_sums_up_trains_what_no_shard_has(config, tmp_path):
+    words = ["compare", config, "--seeds", 2, "--out", tmp_path / "out", "--set", "evaluate.baselines=false"]
+    assert "1 of 2 runs are finished" in succeed(*words, "--shard", "2/2")
+    done = lacuna(*words)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "run 1/2: " in said and "run 2/2: " not in said
+    assert "2 of 2 runs are finished" in said

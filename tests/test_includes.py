@@ -68,3 +68,18 @@ def test_standard_headers_are_included(header):
         if (match := call.search(code(path))) and header not in includes(path)
     ]
     assert not missing, f"#include <{header}> is missing in\n" + "\n".join(missing)
+
+
+def test_installed_headers_include_installed_ones():
+    """A model of a library of its own is compiled against what is installed alone."""
+    listed = (ROOT / "cmake" / "LacunaInstall.cmake").read_text()
+    lists = re.findall(r"^set\((?:public|included)_headers\n([^)]*)\)", listed, re.MULTILINE)
+    assert len(lists) == 2
+    installed = {f"lacuna/{header}" for text in lists for header in text.split()}
+    missing = [
+        f"{header} includes {other}"
+        for header in sorted(installed)
+        for other in re.findall(r'^#include "([^"]+)"', (ROOT / header).read_text(), re.MULTILINE)
+        if other not in installed
+    ]
+    assert not missing, "cmake/LacunaInstall.cmake lacks\n" + "\n".join(missing)

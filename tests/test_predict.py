@@ -293,19 +293,62 @@ def test_shards_are_put_together(run, tmp_path, top):
     parts = [tmp_path / f"part{i}.csv" for i in (1, 2, 3)]
     for number, part in enumerate(parts, start=1):
         succeed("predict", run, "--all-pairs", *top, "--shard", f"{number}/3", "--out", part)
-    if not top:
-        assert [len(part.read_text().splitlines()) - 1 for part in parts] == [260, 260, 260]  # of 780 pairs
-    succeed("predict", "--merge", *parts, *top, "--out", tmp_path / "merged.csv")
-    assert (tmp_path / "merged.csv").read_text() == whole.read_text()
+    if not top:  # what a shard is, a head, and its part of the 780 pairs
+        assert [len(part.read_text().splitlines()) - 2 for part in parts] == [260, 260, 260]
+    merged = tmp_path / "merged.csv"
+    succeed("predict", "--merge", parts[1], parts[2], parts[0], *top, "--out", merged)  # they know their order
+    assert merged.read_text() == whole.read_text()
+    # A part is a list of samples as any prediction.
+    succeed("predict", run, "--samples", parts[1], "--out", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text().splitlines() == parts[1].read_text().splitlines()[1:]
 
 
 def test_wrong_shards(run, tmp_path):
     assert "'0/2' is no shard" in fail("predict", run, "--all-pairs", "--shard", "0/2", "--out", tmp_path / "x.csv", code=2)
     assert "no RUN" in fail("predict", "--all-pairs", "--out", tmp_path / "x.csv", code=2)
-    (tmp_path / "a.csv").write_text("gene_1,gene_2,one\nA,B,1\n")
-    (tmp_path / "b.csv").write_text("gene_1,gene_2,two\nA,B,1\n")
-    both = tmp_path / "a.csv", tmp_path / "b.csv"
-    assert f"{both[1]} has other columns than {both[0]}" in fail("predict", "--merge", *both, "--out", tmp_path / "x.csv")
     (tmp_path / "c.csv").write_text("name\nA\n")
     assert "is no file that `lacuna predict` wrote" in fail("predict", "--merge", tmp_path / "c.csv", "--out", tmp_path / "x.csv")
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_merge_notices_what_is_missing(run, tmp_path):
+    out = tmp_path / "x.csv"
+
+    def part(name, shard, *words):
+        path = tmp_path / name
+        succeed("predict", run, *(words or ["--all-pairs"]), "--shard", shard, "--out", path)
+        return path
+
+    def refused(*words, code=1):
+        said = fail("predict", "--merge", *words, "--out", out, code=code)
+        assert not out.exists()
+        return said
+
+    parts = [part(f"{i}.csv", f"{i}/3") for i in (1, 2, 3)]
+    assert "shard 2/3 is missing: 2 of 3 files are named" in refused(parts[0], parts[2])
+    assert "shard 3/3 is missing" in refused(parts[1], parts[0])
+    assert "shard 2/3 is missing" in refused(parts[0])
+    assert f"{parts[1]} and {parts[1]} are both shard 2/3" in refused(*parts, parts[1])
+    # Of something else: other samples, another number of shards, another checkpoint.
+    few = part("few.csv", "2/3", "--all-pairs", "--unmeasured")
+    assert f"{parts[0]} and {few} are shards of two predictions" in refused(parts[0], few, parts[2])
+    of_four = part("of_four.csv", "2/4")
+    assert "shards of two predictions" in refused(parts[0], of_four, parts[2])
+    other = part("other.csv", "2/3", "--all-pairs", "--checkpoint", "last")
+    assert "shards of two predictions" in refused(parts[0], other, parts[2])
+    whole = tmp_path / "whole.csv"
+    succeed("predict", run, "--all-pairs", "--out", whole)
+    assert f"{whole} does not say which shard it is" in refused(parts[0], whole, parts[2])
+    # --top as the shards had it: the best of all are not among fewer of each.
+    best = [part(f"top{i}.csv", f"{i}/2", "--all-pairs", "--top", 5) for i in (1, 2)]
+    assert "was predicted with --top 5, but --merge has no --top; say the same" in refused(*best, code=2)
+    assert "but --merge has --top 9; say the same" in refused(*best, "--top", 9, code=2)
+    assert "was predicted with no --top" in refused(*parts, "--top", 9, code=2)
+    # Cut short, or with a first line that is no longer what was written.
+    lines = parts[1].read_text().splitlines(keepends=True)
+    parts[1].write_text("".join(lines[:-3]))
+    assert f"{parts[1]} has 257 samples, but was written with 260; predict it again" in refused(*parts)
+    parts[1].write_text("".join(['# lacuna shard {"shard":"5/3"}\n', *lines[1:]]))
+    assert f"{parts[1]} is damaged: its first line does not say which shard it is" in refused(*parts)
+    parts[1].write_text("".join([lines[0], lines[1].replace("gene_2", "gene_3"), *lines[2:]]))
+    assert f"{parts[1]} has other columns than {parts[0]}" in refused(*parts)

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from program import new_screen
+from program import lacuna, new_screen, succeed
 from rank_files import ENVIRONMENT, IS_MISSING, ranks_of, torchrun_words, wait_for_steps
 from train_files import lines, status
 
@@ -37,6 +37,10 @@ def is_alive(number):
         return False
 
 
+def info(run):
+    return " ".join(succeed("info", run).split())
+
+
 @pytest.mark.parametrize("dies", [0, 1])
 def test_a_killed_rank_ends_all(config, tmp_path, dies):
     run = tmp_path / "run"
@@ -44,6 +48,7 @@ def test_a_killed_rank_ends_all(config, tmp_path, dies):
     wait_for_steps(process, run, 5)
     ranks = ranks_of(process)
     assert set(ranks) == {0, 1}
+    assert "state running; " in info(run)
     os.kill(ranks[dies], signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
@@ -52,6 +57,10 @@ def test_a_killed_rank_ends_all(config, tmp_path, dies):
     if dies == 1:  # rank 0 lived on to write down how far it came
         assert status(run) in ("failed", "stopped")
         assert (run / "checkpoints" / "last.safetensors").exists()
+    else:  # its run says that it runs, but nobody holds it: as for a single process that was killed
+        assert status(run) == "running"
+        assert "state killed; " in info(run) and "--resume" in info(run)
+        assert lacuna("info", run, "--exit-code").returncode == 1
 
 
 def test_torchrun_restarts_where_a_rank_died(config, tmp_path):

@@ -292,10 +292,12 @@ void check_regular(const fs::path& path) {
                 path.string());
 }
 
+// Behind what a shard says of itself.
 std::string first_line(const fs::path& path) {
   Lines lines(path);
   std::string_view line;
   lines.next(line);
+  if (line.starts_with(kShardMark)) lines.next(line);
   return std::string(line);
 }
 

@@ -19,7 +19,8 @@
 namespace lacuna {
 namespace {
 
-constexpr int64_t kSmall = 1, kLarge = 4, kMost = 512;
+// Not of one sample: batch norm, which modules of Python may have, has no spread of that.
+constexpr int64_t kSmall = 2, kLarge = 4, kMost = 512;
 constexpr double kShare = 0.8;
 // The first batch that is timed. "As good as" leaves room for the noise of a few steps.
 constexpr int64_t kFirstTimed = 8;
@@ -160,6 +161,11 @@ TimedBatch fastest_batch(int64_t most, const std::function<double(int64_t batch)
   return {taken->batch, fmt::format("{}; batch {} is taken", words, taken->batch)};
 }
 
+int64_t without_a_single_last(int64_t batch, int64_t samples) {
+  while (batch > 2 && samples % batch == 1) --batch;
+  return batch;
+}
+
 void find_batch(ScreenSession& session, const Note& note) {
   session.model->train();
   std::vector<at::Tensor> buffers;  // running statistics, which these steps must not change
@@ -173,11 +179,20 @@ void find_batch(ScreenSession& session, const Note& note) {
   const FittingBatch found = fitting_batch(
       small, large, free_bytes(session.device()) / uint64_t(sharing), uint64_t(samples));
   note("train.batch: auto: at most " + found.words);
+  const auto all = int64_t(session.samples(Part::train).size());
+  const bool is_module = session.config.model["name"].as<std::string>() == "module";
+  const auto allowed = [&](int64_t batch) {
+    return is_module ? without_a_single_last(batch, all) : batch;
+  };
   const TimedBatch taken =
-      fastest_batch(found.batch, [&](int64_t batch) { return step_ms(session, batch); });
+      fastest_batch(found.batch, [&](int64_t batch) { return step_ms(session, allowed(batch)); });
   note("train.batch: auto: steps of " + taken.words);
   for (size_t i = 0; i < buffers.size(); ++i) session.model->buffers()[i].copy_(buffers[i]);
-  session.config.train.batch = session.group->first_says(taken.batch * world);
+  const int64_t batch = session.group->first_says(taken.batch * world);
+  session.config.train.batch = allowed(batch);
+  if (session.config.train.batch != batch)
+    note(fmt::format("train.batch: auto: {} instead, so that no epoch ends in a single sample",
+                     session.config.train.batch));
   session.config.resolved["train"]["batch"] = session.config.train.batch;
 }
 

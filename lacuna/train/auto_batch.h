@@ -10,7 +10,7 @@
 
 namespace lacuna {
 
-// Sets session.config.train.batch, and the resolved config. Two trials, of 1 and 4 samples, show
+// Sets session.config.train.batch, and the resolved config. Two trials, of 2 and 4 samples, show
 // what a step and the validation's prediction beside it (predictor.h) need besides their samples
 // and what a sample needs; the optimiser's moments, which no trial makes, are added. The batch
 // takes up to 80% of the memory that is free (on a GPU the device's; on the CPU the machine's, or
@@ -37,5 +37,9 @@ struct TimedBatch {
   std::string words;  // "8: 1.20 ms a sample, 16: 0.71, 32: 0.70; batch 16 is taken"
 };
 TimedBatch fastest_batch(int64_t most, const std::function<double(int64_t batch)>& step_ms);
+
+// The largest batch up to `batch`, and down to 2, that does not leave one sample alone in the last
+// batch of an epoch: modules of Python may have batch norm, which fails there.
+int64_t without_a_single_last(int64_t batch, int64_t samples);
 
 }  // namespace lacuna

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/text/nearest.h"
 #include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/ensemble/ensemble_weights.h"
@@ -92,6 +94,7 @@ uint64_t find_label(const std::vector<std::string>& labels, const std::string& b
 // A run's model, or one of those of an ensemble.
 struct OpenedMember {
   std::string checkpoint;
+  fs::path file;                           // of the checkpoint
   std::unique_ptr<ScreenSession> session;  // stays where it is: the predictor refers to it
   std::unique_ptr<Predictor> predictor;
   std::vector<double> weights;  // [L]
@@ -99,7 +102,8 @@ struct OpenedMember {
 
 OpenedMember open_member(const Run& run, const PredictRequest& request,
                          const std::function<void(const std::string&)>& note) {
-  OpenedMember member = {choose_checkpoint(run, request.checkpoint), nullptr, nullptr, {}};
+  OpenedMember member = {choose_checkpoint(run, request.checkpoint), {}, nullptr, nullptr, {}};
+  member.file = run.checkpoint(member.checkpoint);
   member.session = std::make_unique<ScreenSession>(
       open_run(run, member.checkpoint, request.device, request.screen, note));
   member.predictor = std::make_unique<Predictor>(*member.session, note);
@@ -160,6 +164,30 @@ std::vector<float> predict_all(const std::vector<OpenedMember>& members,
   return both;
 }
 
+// What all shards of this prediction share, and those of another do not: the models and what they
+// are asked, not where that is computed.
+std::string prediction_id(const std::vector<OpenedMember>& members, const PredictRequest& request) {
+  Hasher hasher;
+  const auto add = [&](std::string_view text) { hasher.add(std::string(text) + '\0'); };
+  for (const OpenedMember& member : members) {
+    add(hex(hash_file(member.file)));
+    for (const double weight : member.weights) add(fmt::format("{}", weight));
+  }
+  const ScreenSession& session = *members[0].session;
+  for (const std::string& name : session.screen.graph().genes().names.all()) add(name);
+  for (const std::string& label : session.labels.names) add(label);
+  for (const auto* names : {&request.all_pairs_with, &request.all_triples_with}) {
+    add(fmt::format("{} genes", names->size()));
+    for (const std::string& name : *names) add(name);
+  }
+  for (const fs::path& file : {request.samples, request.genes})
+    add(file.empty() ? "no file" : hex(hash_file(file)));
+  if (request.unmeasured) add(hex(session.screen.fingerprint().value()));
+  const uint64_t label = request.top > 0 ? find_label(session.labels.names, request.by) : 0;
+  add(fmt::format("{} {} {} {}", request.unmeasured, request.top, request.lowest, label));
+  return hex(hasher.value());
+}
+
 }  // namespace
 
 PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
@@ -168,14 +196,20 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   const std::vector<OpenedMember> members = open_members(run, request, note);
   const ScreenSession& session = *members[0].session;
   const Names& genes = session.screen.graph().genes().names;
-  const auto candidates = shard_of(choose_candidates(request, session), request.shard);
+  auto all = choose_candidates(request, session);
+  const uint64_t samples = all->size();
+  const auto candidates = shard_of(std::move(all), request.shard);
   PredictionTask task = {
       .out = request.out,
       .genes = genes,
       .labels = column_names(session, members.size() > 1),
       .batch = request.batch ? request.batch : prediction_batch(session),
       .top = {},
+      .shard = {},
   };
+  if (!request.shard.is_all())
+    task.shard = PredictionShard{
+        .shard = request.shard, .of = prediction_id(members, request), .samples = samples};
   if (request.top > 0)
     task.top = {.count = request.top,
                 .label = find_label(session.labels.names, request.by),

@@ -204,3 +204,21 @@ def test_what_cannot_work_is_named(screen, tmp_path):
     with pytest.raises(lacuna.Error, match="split"):
         lacuna.train(Additive(genes), screen, CONFIG, out=tmp_path / "none", split="nowhere")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("samples", [200, 17])
+def test_a_module_that_needs_two_samples_finds_its_batch(screen, tmp_path, samples):
+    """Batch norm has no spread of a single sample: no step of `auto` is that small, and trials leave no trace."""
+    if samples < len(screen):  # batches of 8 would leave one of these
+        screen = lacuna.Screen.generate(tmp_path / "screen", samples=2 * samples, seed=4)
+        screen.make_split("random", fractions=(0.5, 0.25, 0.25), seed=1)
+        assert len(screen.split("random").train) == samples
+    config = {**CONFIG, "train": {"epochs": 1, "batch": "auto", "compute_threads": 1}}
+    auto = Normed(len(screen.genes))
+    run = lacuna.train(auto, screen, config, out=tmp_path / "auto", show=False)
+    told = Normed(len(screen.genes))
+    batch = int(run._setting("train", "batch"))
+    assert batch > 1
+    config["train"]["batch"] = batch
+    lacuna.train(told, screen, config, out=tmp_path / "told", show=False)
+    torch.testing.assert_close(auto.state_dict(), told.state_dict(), rtol=0, atol=0)

@@ -10,7 +10,7 @@
 namespace lacuna {
 
 struct MergeRequest {
-  std::vector<fs::path> parts;  // in the order of the shards
+  std::vector<fs::path> parts;  // all shards, in any order
   fs::path out;
   uint64_t top = 0;  // only so many of the largest, as the shards were asked for; 0: all, in order
   bool lowest = false;  // the most negative instead
@@ -18,8 +18,9 @@ struct MergeRequest {
 };
 
 // Gives the number of samples in `out`, which is what one process would have written. Without `top`
-// the parts pass through in pieces. Throws Error for a part whose head is another one's, and for
-// files that are no such .csv.
+// the parts pass through in pieces. Throws Error for a shard that is missing, there twice, cut
+// short or of another prediction (prediction_shard.h), for another `top` than that of the shards,
+// and for files that are no such .csv.
 uint64_t merge_predictions(const MergeRequest& request);
 
 }  // namespace lacuna

@@ -53,15 +53,30 @@ void ask(Candidates& candidates, const BatchPredictor& predict, const Prediction
   progress.end();
 }
 
+// What the file says of itself; empty where it holds all there is.
+std::string note_of(const PredictionTask& task, uint64_t rows) {
+  if (!task.shard) return {};
+  PredictionShard about = *task.shard;
+  about.rows = rows;
+  if (task.top) {
+    about.top = task.top->count;
+    about.lowest = task.top->lowest;
+    about.label = task.top->label;
+  }
+  return shard_note(about);
+}
+
 }  // namespace
 
 uint64_t predict_candidates(Candidates& candidates, const BatchPredictor& predict,
                             const PredictionTask& task, Progress& progress) {
   if (task.batch == 0) throw Error("a batch of 0 samples: it must be 1 or more");
   const uint64_t kept = task.top ? std::min(task.top->count, candidates.size()) : candidates.size();
-  const auto file = create_prediction_file(
-      task.out,
-      {.genes = task.genes, .labels = task.labels, .samples = kept, .widest = candidates.widest()});
+  const auto file = create_prediction_file(task.out, {.genes = task.genes,
+                                                      .labels = task.labels,
+                                                      .samples = kept,
+                                                      .widest = candidates.widest(),
+                                                      .note = note_of(task, kept)});
   if (task.top) {
     BestPredictions best(kept, task.top->label, task.top->lowest);
     const Sink sink = [&](auto genes, auto predicted) { best.add(genes, predicted); };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lacuna/core/system/progress.h"
+#include "lacuna/run/predict/prediction_shard.h"
 #include "lacuna/screen/candidates.h"
 
 namespace lacuna {
@@ -31,6 +32,8 @@ struct PredictionTask {
   std::vector<std::string> labels;     // [L]
   uint64_t batch;                      // samples that the predictor is given at a time
   std::optional<TopOptions> top = {};  // not set: every sample, in order
+  // Where the candidates are a shard of more; rows, and what is about the top, are filled in.
+  std::optional<PredictionShard> shard = {};
 };
 
 // Returns how many samples the file holds. When it throws there is no file; where it was stopped

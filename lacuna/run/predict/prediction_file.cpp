@@ -24,6 +24,7 @@ class CsvFile : public PredictionFile {
   CsvFile(const fs::path& path, PredictionLayout layout)
       : whole_(path), layout_(std::move(layout)), file_(whole_.temporary()) {
     layout_.widest = std::max(layout_.widest, 1u);  // of the wild type alone, too
+    if (!layout_.note.empty()) file_.write(layout_.note + "\n");
     for (uint32_t i = 1; i <= layout_.widest; ++i) add_cell(fmt::format("gene_{}", i));
     for (uint32_t i = 1; has_names() && i <= layout_.widest; ++i)
       add_cell(fmt::format("name_{}", i));
@@ -85,6 +86,7 @@ class NpzFile : public PredictionFile {
       file_.add("standard_names", names);
     }
     file_.add("labels", layout.labels);
+    if (!layout.note.empty()) file_.add("shard", std::vector{layout.note});
   }
 
   void add(std::span<const uint32_t> genes, std::span<const float> predicted) override {

@@ -5,13 +5,15 @@
 //          empty cells; the wild type has nothing else. Names are written so that spreadsheets
 //          take none for a formula (core/text/csv.h). listed_samples() (screen/candidates.h)
 //          reads such a file. Where genes have aliases, their standard names stand behind the
-//          genes: gene_1,gene_2,name_1,name_2,LABEL
+//          genes: gene_1,gene_2,name_1,name_2,LABEL. That of a shard has a line before the head
+//          (prediction_shard.h).
 //   .npz   genes        [S, k] u8, u16 or u32: places in gene_names
 //          gene_names   [N + 1] str: gene_names[genes] are the names; the last is empty and stands
 //                       for no gene, where a sample removes fewer than k
 //          standard_names  [N + 1] str: the same for standard names, where genes have aliases
 //          predictions  [S, L] f32
 //          labels       [L] str
+//          shard        [1] str: of a shard, the same line
 //
 // Written aside and renamed by close(): a reader sees all of it or nothing. Without close() nothing
 // is left.
@@ -33,6 +35,7 @@ struct PredictionLayout {
   std::vector<std::string> labels;  // [L]
   uint64_t samples;                 // S, exactly
   uint32_t widest;                  // k
+  std::string note = {};            // of a shard: shard_note()
 };
 
 // The columns of a .csv that are predictions: all behind gene_1, ... and name_1, ...

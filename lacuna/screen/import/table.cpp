@@ -98,8 +98,15 @@ TableReader::TableReader(const TableSource& source)
       decimal_(source.decimal),
       may_lack_first_(source.row_names),
       file_(source.contents.empty() ? path_ : source.contents) {
-  if (!next_record()) throw Error("{}: empty; a table starts with a header line", path_.string());
-  const std::string_view record(buffer_.data() + record_begin_, record_end_ - record_begin_);
+  const auto next = [&] {
+    if (!next_record()) throw Error("{}: empty; a table starts with a header line", path_.string());
+    return std::string_view(buffer_.data() + record_begin_, record_end_ - record_begin_);
+  };
+  std::string_view record = next();
+  if (record.starts_with(kShardMark)) {
+    note_ = record;
+    record = next();
+  }
   if (record.find('\0') != record.npos) throw Error("{}: not a table of text", path_.string());
   split_record();
   take_header(!source.header);

@@ -7,7 +7,8 @@
 //
 // Cells of a CSV may be quoted ("a, ""b"""), and quoted ones may hold line breaks; other tables
 // have no quotes. An apostrophe before = + - or @ is taken off (core/text/csv.h). Empty lines are
-// skipped, and so are spaces around the names of columns. Throws Error with file and line for a row
+// skipped, and so are spaces around the names of columns. A first line that begins with kShardMark
+// is a note, not a part of the table. Throws Error with file and line for a row
 // with too few or too many cells, and a stray or unclosed quote; and for a damaged file
 // (text_file.h), an empty one, and anything that is not a file.
 #pragma once
@@ -25,6 +26,9 @@
 #include "lacuna/screen/import/text_file.h"
 
 namespace lacuna {
+
+// Begins what a file of predictions says of itself: run/predict/prediction_shard.h.
+inline constexpr std::string_view kShardMark = "# lacuna shard ";
 
 struct TableSource {
   fs::path path;
@@ -46,13 +50,14 @@ class TableReader {
 
   const fs::path& path() const { return path_; }
   const std::vector<std::string>& header() const { return header_; }
+  const std::string& note() const { return note_; }  // the line before the header; mostly empty
   char decimal() const { return decimal_; }
   size_t column(std::string_view name) const;  // throws Error, listing what there is
 
   bool next();  // false after the last row
   // As many as the header has; valid until the next call of next().
   const std::vector<std::string_view>& cells() const { return cells_; }
-  uint64_t line() const { return line_; }  // where this row starts; the header is line 1
+  uint64_t line() const { return line_; }  // where this row starts; the first is line 1
   std::string where() const;               // "physical.tsv.gz:12"
   uint64_t bytes_read() const { return file_.bytes_read(); }  // of the file on disk
   uint64_t bytes() const { return file_.bytes(); }
@@ -76,6 +81,7 @@ class TableReader {
   size_t record_begin_ = 0, record_end_ = 0;  // this record
   uint64_t line_ = 0, next_line_ = 1;
   static constexpr size_t kTwice = SIZE_MAX;
+  std::string note_;
   std::vector<std::string> header_;
   std::unordered_map<std::string, size_t> places_;  // in the header, by name; or kTwice
   std::vector<std::string_view> cells_;

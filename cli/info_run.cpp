@@ -102,6 +102,7 @@ std::string evaluation_words(const RunContents& run) {
   for (const auto& label : part->labels) {
     words += fmt::format("; {} Pearson of {} {}", part->part, label.label,
                          pearson(label.model().metrics.pearson));
+    if (std::isfinite(label.ceiling)) words += fmt::format(", noise ceiling {:.3f}", label.ceiling);
     if (const auto* baseline = label.best_baseline())
       words += fmt::format(" (best baseline, {}: {}; the model {})", baseline->predictor,
                            pearson(baseline->metrics.pearson),

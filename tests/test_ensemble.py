@@ -44,6 +44,10 @@ def test_the_mean_and_the_spread_are_those_of_numpy(folder):
     assert [of["level"] for of in label["uncertainty"]["coverage"]] == [0.5, 0.8, 0.9, 0.95]
     assert "calibrated on validation" in said and "member 2" in said
     succeed("report", folder / "mean", "--out", folder / "mean.html")
+    page = (folder / "mean.html").read_text()
+    assert "from the spread over members" in page
+    for of in label["uncertainty"]["coverage"]:
+        assert f'{of["level"]:.0%}</td><td class="n">{of["covered"]:.1%}</td>' in page
     assert "finished" in succeed("info", folder / "mean")
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import sys
 import zipfile
 
@@ -340,7 +341,10 @@ def test_means_carry_their_spread_and_the_noise_is_kept(folder):
         assert f"test: noise ceiling of 'y': Pearson {scores['noise_ceiling']:.3f}" in done.stdout
     done = lacuna("report", f"run-{out}", "--out", "report.html")
     assert done.returncode == 0, done.stderr
-    assert "noise ceiling of" in pathlib.Path("report.html").read_text()
+    page = pathlib.Path("report.html").read_text()
+    ceiling = f"{scores['noise_ceiling']:.3f}"  # of `part`, which has all samples
+    assert "noise ceiling of" in page and f"noise ceiling {ceiling}</small>" in page
+    assert re.search(rf"test Pearson of y 0\.\d+, noise ceiling {ceiling}", lacuna("info", f"run-{out}").stdout)
 
 
 # ---- names stay

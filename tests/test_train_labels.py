@@ -40,6 +40,40 @@ def test_several_labels_with_missing_values(folder, split):
     assert np.load(one / "predictions" / "test.measured.npy").shape == (20, 1)
 
 
+@pytest.fixture(scope="module")
+def six_labels(folder, split):
+    """The tables with `first` to `sixth`, the last four of them noise."""
+    rng = np.random.default_rng(4)
+    source = (folder / "tables-again-source" / "rows.csv").read_text().splitlines()
+    more = [",third,fourth,fifth,sixth"] + ["".join(f",{v:.3f}" for v in rng.normal(size=4)) for _ in source[1:]]
+    (folder / "six.csv").write_text("\n".join(map(str.__add__, source, more)) + "\n")
+    tables = folder / "tables-again-source"
+    succeed("import", "screen", folder / "six", "--genes", tables / "genes.csv", "--network", f"physical={tables}/edges.csv",
+            "--samples", f"{folder}/six.csv,removed=a+b,label=first+second+third+fourth+fifth+sixth,split=part")
+    return dict(screen="six", split=next((folder / "six" / "splits").glob("*.npy")).stem, train__epochs=1)
+
+
+def epoch_line(said):
+    (line,) = (line for line in said.splitlines() if line.startswith("epoch   1/1"))
+    return line
+
+
+def test_progress_names_each_of_a_few_labels_and_their_mean(folder, six_labels):
+    said = epoch_line(succeed(*words(folder, folder / "few", labels="[second, first]", **six_labels)))
+    of = lines(folder / "few", "epoch")[0]["validation"]
+    for label in ("first", "second"):
+        assert f"  {label}: Pearson {of[label]['pearson']:.4f}  " in said
+    assert f"  mean of 2: Pearson {np.mean([label['pearson'] for label in of.values()]):.4f}" in said
+
+
+def test_progress_of_many_labels_is_their_mean_the_best_and_the_worst(folder, six_labels):
+    said = epoch_line(succeed(*words(folder, folder / "many", **six_labels)))
+    of = {name: label["pearson"] for name, label in lines(folder / "many", "epoch")[0]["validation"].items()}
+    assert len(of) == 6 and f"  mean of 6: Pearson {np.mean([*of.values()]):.4f}" in said
+    best, worst = max(of, key=of.get), min(of, key=of.get)
+    assert f"  best {best} {of[best]:.4f}  worst {worst} {of[worst]:.4f}" in said
+
+
 def test_weights_of_samples(folder, split):
     call = dict(screen="tables", split=split, train__epochs=1)
     plain, weighted = train_all(folder, plain=call, weighted=dict(train__weight_column="weight", **call))

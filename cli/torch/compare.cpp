@@ -28,7 +28,7 @@ class RunLines : public TrainLines {
   void say(const std::string& line) { TrainLines::begin(line); }
 };
 
-// "test Pearson 0.512": of the last part, a label each.
+// "test Pearson 0.512 (noise ceiling 0.9)": of the last part, a label each.
 std::string result_text(const Evaluation& evaluation) {
   if (evaluation.parts.empty()) return "not evaluated";
   const PartEvaluation& part = evaluation.parts.back();
@@ -36,6 +36,7 @@ std::string result_text(const Evaluation& evaluation) {
   for (const auto& label : part.labels) {
     const double pearson = label.scores[0].metrics.pearson;
     text += std::isnan(pearson) ? " -" : fmt::format(" {:.3f}", pearson);
+    if (!std::isnan(label.ceiling)) text += fmt::format(" (noise ceiling {:.3f})", label.ceiling);
   }
   return text;
 }

@@ -107,6 +107,26 @@ std::string why_equal(const std::vector<std::string>& names) {
   return "the same scores on this part";
 }
 
+// Of an ensemble: whether its intervals hold what they say.
+std::string coverage_block(const LabelEvaluation& label) {
+  if (!label.uncertainty) return "";
+  const auto cell = [](double value, const std::string& text) {
+    return Cell{std::isfinite(value) ? text : "<span class=\"pale\">not defined</span>", true};
+  };
+  std::vector<TableRow> rows;
+  for (const Coverage& of : label.uncertainty->coverages)
+    rows.push_back({.cells = {{fmt::format("{:.0f}%", 100 * of.level), true},
+                              cell(of.covered, fmt::format("{:.1f}%", 100 * of.covered)),
+                              cell(of.width, number(of.width))}});
+  return figure(
+      fmt::format("Intervals of '{}' from the spread over members", label.label),
+      table({"interval of", "samples inside", "mean width"}, rows),
+      fmt::format("Calibrated on validation: an interval is wider where members disagree. Fewer "
+                  "samples inside than it is an interval of: this part is unlike validation. "
+                  "Spearman of spread and absolute error: {}.",
+                  correlation(label.uncertainty->rank_correlation)));
+}
+
 std::string label_block(const PartEvaluation& part, const LabelEvaluation& label) {
   const bool has_baselines = !label.baselines().empty();
   std::vector<TableRow> rows = {scores_row(label.model(), "", true)};
@@ -130,7 +150,7 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
                                    "measured samples"};
   if (has_baselines) head.push_back("the model is");
   const std::string ceiling = std::isnan(label.ceiling) ? "" : note(ceiling_text(label));
-  return out + sortable_table(head, rows) + ceiling;
+  return out + sortable_table(head, rows) + ceiling + coverage_block(label);
 }
 
 // What the intervals of a part are over, and what is made of the differences.

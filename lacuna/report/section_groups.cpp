@@ -9,6 +9,7 @@
 #include "lacuna/report/scores/group_scores.h"
 #include "lacuna/report/scores/tail_scores.h"
 #include "lacuna/report/sections.h"
+#include "lacuna/run/evaluation/apart/ranking.h"
 
 namespace lacuna::report {
 namespace {

@@ -135,8 +135,12 @@ std::string difference_card(const Difference& difference, const std::string& bas
 
 std::string metric_cards(const PartEvaluation& part, const LabelEvaluation& label) {
   const Scores& model = label.model();
-  std::string out = card(correlation(model.metrics.pearson), fmt::format("Pearson, {}", part.part),
-                         interval_text(model.estimate(kPearson)));
+  std::string below = interval_text(model.estimate(kPearson));
+  if (std::isfinite(label.ceiling))
+    below +=
+        fmt::format("{}noise ceiling {}", below.empty() ? "" : "; ", correlation(label.ceiling));
+  std::string out =
+      card(correlation(model.metrics.pearson), fmt::format("Pearson, {}", part.part), below);
   if (const Scores* best = label.best_baseline())
     out += card(correlation(best->metrics.pearson), "best baseline",
                 fmt::format("{}, {}", best->predictor, interval_text(best->estimate(kPearson))));
@@ -173,6 +177,26 @@ Cell heat_cell(double value, const std::string& html) {
   return {fmt::format("<span class=\"heat\" style=\"--level:{:.0f}%\">{}</span>",
                       100 * std::clamp(value, 0.0, 1.0), html),
           true};
+}
+
+// The model's, and below it what noise leaves to any model, where that is known.
+std::string pearson_html(const LabelEvaluation& label) {
+  std::string html = score_html(label.model(), kPearson);
+  if (std::isfinite(label.ceiling))
+    html +=
+        fmt::format("<br><span class=\"pale\">noise ceiling {}</span>", correlation(label.ceiling));
+  return html;
+}
+
+// The noise ceiling of these runs, where it is one; else NaN.
+double common_ceiling(std::span<const RunContents> runs) {
+  std::vector<double> ceilings;
+  for (const RunContents& run : runs)
+    if (const PartEvaluation* part = run.main_part())
+      for (const auto& label : part->labels) ceilings.push_back(label.ceiling);
+  for (const double ceiling : ceilings)
+    if (ceiling != ceilings[0]) return kNotDefined;
+  return ceilings.empty() ? kNotDefined : ceilings[0];
 }
 
 std::string difference_html(const Difference& difference) {
@@ -214,7 +238,7 @@ std::string labels_block(const RunContents& run, const PartEvaluation& part) {
       sum += pearson, ++defined;
     rows.push_back(
         {.cells = {whole_cell(label.label),
-                   heat_cell(label.model().metrics.pearson, score_html(label.model(), kPearson)),
+                   heat_cell(label.model().metrics.pearson, pearson_html(label)),
                    {score_html(label.model(), kSpearman), true},
                    number_cell(label.model().metrics.mse),
                    best ? heat_cell(best->metrics.pearson, correlation(best->metrics.pearson))
@@ -329,7 +353,7 @@ void add_run_rows(const RunContents& run, int colour, bool has_labels,
   }
   for (const auto& label : part->labels) {
     TableRow row = begin_row(fmt::format("{}: {}", part->part, label.label));
-    row.cells.insert(row.cells.end(), {{score_html(label.model(), kPearson), true},
+    row.cells.insert(row.cells.end(), {{pearson_html(label), true},
                                        {correlation(label.model().metrics.spearman), true},
                                        {number(label.model().metrics.mse), true},
                                        baseline_cell(label),
@@ -376,10 +400,12 @@ std::string several_runs(std::span<const RunContents> runs) {
   std::string out = labels.size() == 1 ? note("Part and label: " + *labels.begin() + ".") : "";
   out += sortable_table(head, rows);
   if (!forest.empty())
-    out += figure("Runs and their best baselines", forest_plot({metric_panels(), forest, false}),
-                  "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
-                  "Lines are bootstrap intervals over what each run's split held out; whether a "
-                  "model is ahead is told by paired differences, which the table has.");
+    out += figure(
+        "Runs and their best baselines",
+        forest_plot({.panels = metric_panels(), .rows = forest, .ceiling = common_ceiling(runs)}),
+        "Filled: the model. Open: the best simple baseline of the same run, by Pearson. "
+        "Lines are bootstrap intervals over what each run's split held out; whether a "
+        "model is ahead is told by paired differences, which the table has.");
   return out;
 }
 
@@ -412,6 +438,10 @@ double ceiling_of(const PartEvaluation* part, const std::string& label) {
     for (const LabelEvaluation& of : part->labels)
       if (of.label == label) return of.ceiling;
   return kNotDefined;
+}
+
+std::string ceiling_note(double ceiling) {
+  return std::isfinite(ceiling) ? "Noise ceiling of Pearson: " + correlation(ceiling) + "." : "";
 }
 
 const std::vector<std::string>& metric_panels() {

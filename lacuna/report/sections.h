@@ -53,6 +53,8 @@ std::vector<Estimate> estimates_of(const Scores& scores);
 const std::vector<std::string>& metric_panels();
 // The noise ceiling of a label's Pearson, where the evaluation knows one; else NaN.
 double ceiling_of(const PartEvaluation* part, const std::string& label);
+// "Noise ceiling of Pearson: 0.912"; empty for NaN.
+std::string ceiling_note(double ceiling);
 // "95% bootstrap interval"
 std::string interval_words(const Evaluation& evaluation);
 

@@ -103,6 +103,13 @@ std::vector<GridBlock> blocks_of(const GridSummary& summary) {
   return blocks;
 }
 
+// The noise ceiling of its samples; NaN where it is not known, or not the same for all settings.
+double block_ceiling(const GridBlock& block) {
+  for (const GridSummaryRow* row : block.rows)
+    if (row->row.ceiling != block.rows[0]->row.ceiling) return kNotDefined;
+  return block.rows[0]->row.ceiling;
+}
+
 bool has_same_scores(const SummaryRow& a, const SummaryRow& b) {
   for (const auto spread : kGridSpreads) {
     const double x = (a.*spread).mean, y = (b.*spread).mean;
@@ -133,7 +140,10 @@ std::string block_plot(const GridSummary& summary, const GridBlock& block) {
       rows.push_back({name, row_estimates(row->row), is_model ? 0 : 1, is_model});
       drawn.push_back(row);
     }
-  return forest_plot({.panels = metric_panels(), .rows = rows, .name_characters = 72});
+  return forest_plot({.panels = metric_panels(),
+                      .rows = rows,
+                      .ceiling = block_ceiling(block),
+                      .name_characters = 72});
 }
 
 std::string block_table(const GridSummary& summary, const GridBlock& block) {
@@ -158,7 +168,7 @@ std::string block_table(const GridSummary& summary, const GridBlock& block) {
 
 std::string grid_block(const GridSummary& summary, const GridBlock& block) {
   return figure(fmt::format("Split '{}', {} part, '{}'", block.split, block.part, block.label),
-                block_plot(summary, block)) +
+                block_plot(summary, block), ceiling_note(block_ceiling(block))) +
          block_table(summary, block);
 }
 

@@ -29,6 +29,7 @@ TEST(GridSection, DrawsABaselineOnceWhereSettingsDoNotChangeIt) {
       const double pearson = predictor == std::string("ridge") ? 0.5 : value[0] == 'k' ? 0.9 : 0.4;
       row.row.pearson = {.runs = 3, .mean = pearson, .sd = 0.01, .min = 0, .max = 1};
       row.row.spearman = row.row.mse = row.row.pearson;
+      row.row.ceiling = 0.95;
       if (predictor == std::string("ridge")) row.model_is = "ahead";
       summary.rows.push_back(row);
     }
@@ -38,6 +39,10 @@ TEST(GridSection, DrawsABaselineOnceWhereSettingsDoNotChangeIt) {
   EXPECT_THAT(html, HasSubstr(">ridge</text>"));
   EXPECT_THAT(html, Not(HasSubstr(">ridge, graph=shuffled</text>")));
   EXPECT_THAT(html, HasSubstr("0.900 ± 0.010"));
+  EXPECT_THAT(html, HasSubstr("<title>noise ceiling: 0.95</title>"));
+  EXPECT_THAT(html, HasSubstr("Noise ceiling of Pearson: 0.950."));
+  summary.rows[0].row.ceiling = 0.9;  // the settings differ in their samples: no line for all
+  EXPECT_THAT(grid_section(summary), Not(HasSubstr("oise ceiling")));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // How well a model finds the strong ones: the samples below a low threshold, or above a high one.
 //
 // A screen is read for its few strong interactions, and a correlation over all samples says little
-// about them. The model ranks the samples; what is asked is whether the strong ones come first.
+// about them. The model ranks the samples; what is asked is whether the strong ones come first
+// (run/evaluation/apart/ranking.h).
 #pragma once
 
 #include <array>
@@ -29,9 +30,5 @@ struct TailScores {
 // threshold and the highest. Pairs with a side that is not finite are left out.
 TailScores tail_scores(std::span<const float> predicted, std::span<const float> measured,
                        double threshold, bool is_low);
-
-// The value that a share of the finite values (0.05) lies at or below; NaN where there is none.
-double lower_threshold(std::span<const float> measured, double share);
-double upper_threshold(std::span<const float> measured, double share);
 
 }  // namespace lacuna::report

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/run/evaluation/apart/ranking.h"
 
 namespace lacuna::report {
 namespace {

@@ -62,6 +62,7 @@ Draws draws_of(const PartDraws& draws, int rounds, size_t labels, size_t predict
 struct Cell {
   SummaryRow row;
   std::vector<Metrics> metrics = {};
+  std::vector<double> ceilings = {};
   // Of baselines: the model minus it, a run each, and the sum of that over runs in every draw.
   std::vector<Metrics> differences = {};
   Draws sums = {};
@@ -117,6 +118,7 @@ class Summary {
         for (const auto& scores : label.scores) {
           Cell& of = cell(split, run.values, part.part, label.label, scores.predictor);
           of.metrics.push_back(scores.metrics);
+          of.ceilings.push_back(label.ceiling);
           if (scores.predictor == "model") continue;
           of.differences.push_back(minus(label.scores[0].metrics, scores.metrics));
           add_draws(of, run.split, path, evaluation, part, draws, l);
@@ -130,6 +132,7 @@ class Summary {
     for (auto& cell : cells_) {
       for (size_t m = 0; m < kMetrics.size(); ++m)
         cell.row.*kSpreads[m] = spread_of(values_of(cell.metrics, kMetrics[m]));
+      cell.row.ceiling = spread_of(cell.ceilings).mean;
       if (cell.row.predictor != "model" && cell.row.problem.empty())
         cell.row.difference = difference_over_runs(cell);
       rows.push_back(cell.row);
@@ -243,6 +246,7 @@ Json to_json(const Comparison& comparison) {
                     {"predictor", row.predictor}});
     for (size_t m = 0; m < kMetrics.size(); ++m)
       rows.back()[kMetrics[m].name] = to_json(row.*kSpreads[m]);
+    if (!std::isnan(row.ceiling)) rows.back()["noise_ceiling"] = row.ceiling;
     if (row.difference) rows.back()["difference"] = to_json(*row.difference);
     if (!row.problem.empty()) rows.back()["difference"] = {{"problem", row.problem}};
   }
@@ -393,7 +397,14 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
 std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparison) {
   const std::string part = shown_part(comparison);
   std::set<std::string> labels;
-  for (const auto& row : comparison.rows) labels.insert(row.label);
+  bool has_ceiling = false;
+  for (const auto& row : comparison.rows) {
+    labels.insert(row.label);
+    has_ceiling = has_ceiling || (row.part == part && !std::isnan(row.ceiling));
+  }
+  const auto text = [](double value) {
+    return std::isnan(value) ? std::string("-") : fmt::format("{:.3g}", value);
+  };
   std::vector<std::vector<std::string>> rows = {{"split"}};
   for (const auto& key : comparison.keys) rows[0].push_back(key);
   rows[0].push_back("part");
@@ -401,6 +412,7 @@ std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparis
   rows[0].insert(rows[0].end(), {"predictor", "runs"});
   for (const auto& field : kMetrics)
     rows[0].insert(rows[0].end(), {field.title, "sd", "min", "max"});
+  if (has_ceiling) rows[0].push_back("noise ceiling");
   rows[0].insert(rows[0].end(), {"model minus it", "model is"});
   for (const auto& row : comparison.rows) {
     if (row.part != part) continue;
@@ -412,8 +424,9 @@ std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparis
     for (const auto& spread_field : kSpreads) {
       const Spread& spread = row.*spread_field;
       for (double value : {spread.mean, spread.sd, spread.min, spread.max})
-        cells.push_back(std::isnan(value) ? "-" : fmt::format("{:.3g}", value));
+        cells.push_back(text(value));
     }
+    if (has_ceiling) cells.push_back(row.predictor == "model" ? text(row.ceiling) : "");
     cells.push_back(row.difference ? difference_text(row.difference->mean) : row.problem);
     cells.push_back(row.difference ? std::string(name(standing(row.difference->mean))) : "");
     rows.push_back(std::move(cells));

@@ -63,6 +63,8 @@ struct SummaryRow {
   std::vector<std::string> values;  // [variations]
   std::string part, label, predictor;
   Spread pearson, spearman, mse;
+  // The noise ceiling of Pearson (evaluation.h), over runs their mean; NaN: not known.
+  double ceiling = kNotDefined;
   // Of baselines. Nothing where it was not computed, and then why: without draws
   // (evaluate.bootstrap is 0), an evaluation of an older version, runs that met different draws.
   std::optional<DifferenceSpread> difference = {};
@@ -95,8 +97,9 @@ Comparison compare(Grid grid, const fs::path& out, const std::string& command,
                    const TrainRun& train, const RunHeard& heard = {}, const Shard& shard = {});
 
 // A table for people of one part: test where it is there, else the last one. A head, then a row a
-// split, varied setting, label (where there are several) and predictor: its spread, the model minus
-// it and what the model is (ahead, behind, not told apart).
+// split, varied setting, label (where there are several) and predictor: its spread, the noise
+// ceiling where one is known (on the row of the model), the model minus it and what the model is
+// (ahead, behind, not told apart).
 std::vector<std::vector<std::string>> comparison_rows(const Comparison& comparison);
 
 }  // namespace lacuna

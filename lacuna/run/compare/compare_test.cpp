@@ -12,6 +12,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/seal.h"
 #include "lacuna/core/testing.h"
+#include "lacuna/run/compare/summary_file.h"
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/evaluation/evaluation_file.h"
 #include "lacuna/run/kept_split.h"
@@ -63,6 +64,7 @@ EvaluationInput real_input(const Config& config, int rounds) {
     twin.predicted.push_back(float(value + 0.5 * noise.normal()));
   }
   part.baselines = {ridge, twin};
+  part.ceilings = {config.split == "pair" ? kNan : config.split == "gene-2" ? 0.8 : 0.9};
   input.parts = {part};
   return input;
 }
@@ -369,11 +371,16 @@ TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
     EXPECT_NEAR(row.difference->pearson.sd, spread_of(values).sd, 1e-12);
   }
   const auto rows = comparison_rows(comparison);
+  EXPECT_EQ(rows[0][rows[0].size() - 3], "noise ceiling");
+  EXPECT_EQ(rows[1][rows[1].size() - 3], "0.9");
+  EXPECT_EQ(rows[2][rows[2].size() - 3], "");  // said once, on the model's row
   EXPECT_EQ(rows[2].back(), "ahead");
   EXPECT_EQ(rows[3].back(), "not told apart");
   EXPECT_THAT(rows[2][rows[2].size() - 2], ::testing::StartsWith("Pearson +0."));
   const Json ridge = Json::parse(read_text(out() / "summary.json")).at("rows").at(1);
   EXPECT_EQ(ridge.at("difference").at("model_is"), "ahead");
+  EXPECT_EQ(ridge.at("noise_ceiling"), 0.9);
+  EXPECT_EQ(read_summary(out()).rows[1].row.ceiling, 0.9);
   EXPECT_EQ(ridge.at("difference").at("pearson").at("runs"), 3);
   EXPECT_THAT(read_text(out() / "summary.csv"), HasSubstr(",not told apart\n"));
 }
@@ -407,6 +414,7 @@ TEST_F(CompareTest, FoldsAreSummedUpOverFoldsAndSeeds) {
                    &both = *ridge.at("gene (2 folds)");
   EXPECT_EQ(both.pearson.runs, 6u);
   EXPECT_NEAR(both.pearson.mean, (one.pearson.mean + two.pearson.mean) / 2, 1e-12);
+  EXPECT_NEAR(both.ceiling, (0.9 + 0.8) / 2, 1e-12);
   ASSERT_TRUE(both.difference);
   EXPECT_EQ(both.difference->mean.units, 24u);
   // The folds of this trainer have the same samples and draws, so the mean of both is that of one.

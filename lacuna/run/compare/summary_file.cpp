@@ -61,6 +61,7 @@ GridSummaryRow row_from(const Json& json, std::vector<std::string>& keys) {
   }
   for (size_t m = 0; m < kMetrics.size(); ++m)
     row.row.*kRowSpreads[m] = spread_from(json.at(kMetrics[m].name));
+  row.row.ceiling = number_of(json, "noise_ceiling");
   if (json.contains("difference")) read_difference(json["difference"], row);
   return row;
 }

@@ -12,6 +12,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/testing.h"
 #include "lacuna/run/evaluation/apart/groups.h"
+#include "lacuna/run/evaluation/apart/ranking.h"
 #include "lacuna/run/evaluation/apart/tails.h"
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/screen/testing.h"
@@ -80,6 +81,45 @@ TEST(Tails, PredictionsWithoutSpreadAreChance) {
   EXPECT_TRUE(tail_scores({"model"}, {same}, same, each_sample(100), 1, 0).empty());
   measured.resize(19), same.resize(19);
   EXPECT_TRUE(tail_scores({"model"}, {same}, measured, each_sample(19), 1, 0).empty());
+}
+
+// 4% are 1, the others 0: whoever ties with the last of the highest 5% is everybody.
+TEST(Tails, ATailOfAllSamplesIsNotScored) {
+  std::vector<float> measured(100, 0.f), predicted(100);
+  std::fill(measured.begin(), measured.begin() + 4, 1.f);
+  std::iota(predicted.begin(), predicted.end(), 0.f);
+  const auto tails = tail_scores({"model"}, {predicted}, measured, each_sample(100), 1, 10);
+  ASSERT_EQ(tails.size(), 2u);
+  EXPECT_EQ(tails[1].count, 100u);
+  EXPECT_TRUE(std::isnan(tails[1].scores[0].average_precision.value));
+  EXPECT_TRUE(std::isnan(tails[1].scores[0].precision_at_k.value));
+}
+
+TEST(Ranking, WeightsCountLikeCopies) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  std::vector<double> strength, weights, copies;
+  std::vector<bool> is_tail, is_tail_copy;
+  for (size_t s = 0; s < 200; ++s) {
+    strength.push_back(std::round(3 * random.normal()));  // with ties
+    weights.push_back(double(random.below(4)));
+    is_tail.push_back(random.below(5) == 0);
+    for (int copy = 0; copy < int(weights.back()); ++copy) {
+      copies.push_back(strength.back());
+      is_tail_copy.push_back(is_tail.back());
+    }
+  }
+  const std::vector<double> once(copies.size(), 1.0);
+  const Ranking ranking(strength), copied(copies);
+  const Found found = ranking.found(is_tail, weights), plain = copied.found(is_tail_copy, once);
+  EXPECT_NEAR(found.auroc, plain.auroc, 1e-12);
+  EXPECT_NEAR(found.average_precision, plain.average_precision, 1e-12);
+  EXPECT_EQ(found.tail, double(std::count(is_tail_copy.begin(), is_tail_copy.end(), true)));
+  for (const double k : {1.0, 10.0, double(copies.size())})
+    EXPECT_NEAR(ranking.precision_at(k, is_tail, weights),
+                copied.precision_at(k, is_tail_copy, once), 1e-12);
+  EXPECT_TRUE(std::isnan(ranking.precision_at(double(copies.size()) + 1, is_tail, weights)));
 }
 
 TEST(Groups, CountTheGenesThatTrainingNeverRemoves) {

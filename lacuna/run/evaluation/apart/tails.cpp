@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/threads.h"
+#include "lacuna/run/evaluation/apart/ranking.h"
 
 namespace lacuna {
 namespace {
@@ -18,47 +17,13 @@ struct Precisions {
   double average = kNotDefined, at_k = kNotDefined;
 };
 
-// Samples by how strongly they are predicted, the strongest first; equals in one group.
-class Ranking {
- public:
-  explicit Ranking(const std::vector<double>& strength) : order_(strength.size()) {
-    has_nan_ =
-        std::any_of(strength.begin(), strength.end(), [](double v) { return std::isnan(v); });
-    if (has_nan_) return;
-    std::iota(order_.begin(), order_.end(), 0u);
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](uint32_t a, uint32_t b) { return strength[a] > strength[b]; });
-    for (uint32_t i = 0; i < order_.size(); ++i)
-      if (i == 0 || strength[order_[i]] != strength[order_[i - 1]]) ptr_.push_back(i);
-    ptr_.push_back(uint32_t(order_.size()));
-  }
-
-  Precisions precisions(const std::vector<bool>& is_tail, std::span<const double> weights) const {
-    if (has_nan_) return {};
-    double tail = 0;
-    for (size_t i = 0; i < weights.size(); ++i) tail += is_tail[i] ? weights[i] : 0;
-    if (!(tail > 0)) return {};
-    double seen = 0, found = 0, average = 0, at_k = kNotDefined;
-    for (size_t g = 0; g + 1 < ptr_.size(); ++g) {
-      double more = 0, hits = 0;
-      for (uint32_t i = ptr_[g]; i < ptr_[g + 1]; ++i) {
-        more += weights[order_[i]];
-        hits += is_tail[order_[i]] ? weights[order_[i]] : 0;
-      }
-      if (more == 0) continue;
-      if (std::isnan(at_k) && seen + more >= tail)  // of equals, each as likely among the first k
-        at_k = (found + hits * (tail - seen) / more) / tail;
-      seen += more;
-      found += hits;
-      average += hits * found / seen;
-    }
-    return {average / tail, at_k};
-  }
-
- private:
-  std::vector<uint32_t> order_, ptr_;
-  bool has_nan_ = false;
-};
+// k: the size of the tail
+Precisions precisions_of(const Ranking& ranking, const std::vector<bool>& is_tail,
+                         std::span<const double> weights) {
+  const Found found = ranking.found(is_tail, weights);
+  if (std::isnan(found.average_precision)) return {};
+  return {found.average_precision, ranking.precision_at(found.tail, is_tail, weights)};
+}
 
 Estimate estimate_of(double value, const std::vector<double>& draws) {
   const Interval interval = middle(draws);
@@ -76,14 +41,13 @@ TailScores score_tail(const std::vector<std::string>& names,
     for (const uint64_t row : rows) strengths.push_back(sign * double(values[row]));
     return strengths;
   };
-  const std::vector<double> truth = strengths(measured);
-  std::vector<double> sorted = truth;
-  const auto k = std::max<size_t>(1, size_t(std::llround(kTailShare * double(rows.size()))));
-  std::nth_element(sorted.begin(), sorted.begin() + int64_t(k - 1), sorted.end(), std::greater<>());
-  const double threshold = sorted[k - 1];
+  std::vector<float> truth;
+  for (const uint64_t row : rows) truth.push_back(measured[row]);
+  const double threshold =
+      sign < 0 ? lower_threshold(truth, kTailShare) : upper_threshold(truth, kTailShare);
   std::vector<bool> is_tail;
-  for (const double value : truth) is_tail.push_back(value >= threshold);
-  TailScores tail = {.tail = sign < 0 ? "lowest" : "highest", .threshold = sign * threshold};
+  for (const float value : truth) is_tail.push_back(sign * double(value) >= sign * threshold);
+  TailScores tail = {.tail = sign < 0 ? "lowest" : "highest", .threshold = threshold};
   tail.count = uint64_t(std::count(is_tail.begin(), is_tail.end(), true));
   tail.samples = rows.size();
 
@@ -96,12 +60,12 @@ TailScores score_tail(const std::vector<std::string>& names,
     parallel_for(uint64_t(rounds), 0, [&](uint64_t round) {
       const std::vector<double> weights = drawn.draw(round);
       for (size_t p = 0; p < rankings.size(); ++p)
-        draws[p][round] = rankings[p].precisions(is_tail, weights);
+        draws[p][round] = precisions_of(rankings[p], is_tail, weights);
     });
   const std::vector<double> once(rows.size(), 1.0);
   std::vector<Precisions> whole;
   for (size_t p = 0; p < rankings.size(); ++p) {
-    whole.push_back(rankings[p].precisions(is_tail, once));
+    whole.push_back(precisions_of(rankings[p], is_tail, once));
     std::vector<double> average, at_k, lead;
     for (size_t r = 0; r < draws[p].size(); ++r) {
       average.push_back(draws[p][r].average);

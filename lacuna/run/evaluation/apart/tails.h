@@ -1,15 +1,16 @@
 // How well the strongest interactions are found: those that would be followed up.
 //
 // The tail "lowest" is the 5% of the measured samples with the lowest label, "highest" the 5% with
-// the highest (and whoever ties with the last of them). A predictor ranks all samples; of its
-// ranking
+// the highest (and whoever ties with the last of them). A predictor ranks all samples (ranking.h);
+// of its ranking there are
 //
 //   average precision   the mean, over the samples of the tail, of the share of the tail among all
-//                       that rank at least as high (samples of equal prediction count together)
+//                       that rank at least as high
 //   precision at k      the share of the tail among the first k, k being the size of the tail
 //
 // Both are 1 for a perfect ranking and about 0.05 (`chance`) for a random one. Intervals and leads
 // come from the draws of bootstrap.h, in which a sample of weight w counts like w copies.
+// Neither is defined where ties make all samples the tail.
 #pragma once
 
 #include <array>

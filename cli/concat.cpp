@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/terminal.h"
 #include "lacuna/screen/concat.h"
-#include "lacuna/screen/split_notes.h"
+#include "lacuna/screen/splits/split_notes.h"
 
 namespace lacuna::cli {
 namespace {

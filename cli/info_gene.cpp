@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/screen/candidates.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
 #include "lacuna/recording/trial_split.h"
-#include "lacuna/screen/split.h"
-#include "lacuna/screen/split_notes.h"
+#include "lacuna/screen/splits/split.h"
+#include "lacuna/screen/splits/split_notes.h"
 
 namespace lacuna::cli {
 namespace {

@@ -11,7 +11,7 @@ set(public_headers
     graph/generate_graph.h graph/graph_plan.h graph/hetero_graph.h graph/names.h graph/removal.h graph/shuffle_graph.h
     ops/aggregate/aggregate.h ops/aggregate/aggregate_cuda.h ops/bipartite/bipartite.h ops/bipartite/bipartite_cuda.h
     ops/cast/cast.h ops/cast/cast_cuda.h ops/masks/masks.h ops/masks/masks_cuda.h
-    screen/concat.h screen/generate_screen.h screen/samples.h screen/screen.h screen/screen_batch.h screen/split.h
+    screen/concat.h screen/generate_screen.h screen/samples.h screen/screen.h screen/screen_batch.h screen/splits/split.h
     screen/subset.h screen/summary.h
     masks/mask_store.h masks/prepare_masks.h masks/verify_masks.h
     load/loader.h load/order.h

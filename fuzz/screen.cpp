@@ -3,7 +3,7 @@
 
 #include "fuzz/damaged.h"
 #include "lacuna/graph/removal.h"
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 #include "lacuna/screen/subset.h"
 #include "lacuna/screen/summary.h"
 #include "lacuna/screen/testing.h"

@@ -141,7 +141,7 @@ def test_what_a_model_does_not_read_does_not_bind_its_checkpoint(folder):
     (name,) = (path.stem for path in (folder / "bound-1" / "splits").glob("*.npy"))
     call = dict(screen="bound-1", split=name, train__epochs=1)
     done = lacuna(*words(folder, folder / "unbound", **call))
-    assert done.returncode == 0 and "edges have values (weights) in physical: models read" in done.stderr
+    assert done.returncode == 0 and "edges have values (weights) in physical: this model reads which edges there are" in done.stderr
     succeed("evaluate", folder / "unbound", "--screen", folder / "bound-2", "--out", folder / "unbound-elsewhere")
     bound = train(folder, folder / "bound-run", model__features="beside", **call)
     message = error(1, "evaluate", bound, "--screen", folder / "bound-2", "--out", folder / "bound-elsewhere")

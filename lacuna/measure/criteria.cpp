@@ -16,7 +16,7 @@
 #include "lacuna/measure/measure_rungs.h"
 #include "lacuna/nn/gene_graph.h"
 #include "lacuna/run/run.h"
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 #include "lacuna/store/safetensors.h"
 #include "lacuna/train/batch_feed.h"
 #include "lacuna/train/checkpoint.h"
@@ -236,7 +236,9 @@ class Criteria {
     if (!settings_.plain) throw Error("no plain PyTorch to compare with was named");
     PlainRequest request = {slice_.path(), weights_, {}, samples};
     for (const auto& entry : read_config(Run::open(weights_run_).config(), {}).model)
-      request.model.push_back(entry.first.as<std::string>() + "=" + entry.second.as<std::string>());
+      if (entry.second.IsScalar())  // feature_names is a list: the plain model reads no features
+        request.model.push_back(entry.first.as<std::string>() + "=" +
+                                entry.second.as<std::string>());
     return settings_.plain(request, progress_);
   }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "lacuna/core/error.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna::report {
 namespace {

@@ -11,7 +11,7 @@
 #include "lacuna/core/hash.h"
 #include "lacuna/core/text/csv.h"
 #include "lacuna/screen/import/table.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

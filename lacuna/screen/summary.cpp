@@ -5,7 +5,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/median.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -5,8 +5,8 @@
 #include "lacuna/core/error.h"
 #include "lacuna/screen/candidates.h"
 #include "lacuna/screen/generate_screen.h"
-#include "lacuna/screen/split.h"
-#include "lacuna/screen/split_notes.h"
+#include "lacuna/screen/splits/split.h"
+#include "lacuna/screen/splits/split_notes.h"
 #include "lacuna/screen/summary.h"
 
 namespace lacuna::python {

@@ -9,7 +9,7 @@
 #include "lacuna/core/text/text.h"
 #include "lacuna/report/explain/explanation_section.h"
 #include "lacuna/report/html.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna::report {
 namespace {

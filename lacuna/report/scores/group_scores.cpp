@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "lacuna/core/error.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna::report {
 namespace {

@@ -18,9 +18,9 @@
 // these averages. It says how sure the mean over these seeds is for other units like those that
 // were held out; how much seeds differ is the sd beside it.
 //
-// Folds (screen/split.h) are summed up once more, as "NAME (5 folds)": spread over folds and seeds;
-// the interval is that of the mean over all of these runs, each fold with the draws of its own
-// genes. A note says how many genes were held out.
+// Folds (screen/splits/split.h) are summed up once more, as "NAME (5 folds)": spread over folds and
+// seeds; the interval is that of the mean over all of these runs, each fold with the draws of its
+// own genes. A note says how many genes were held out.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@
 #include "lacuna/run/json_file.h"
 #include "lacuna/run/kept_split.h"
 #include "lacuna/run/run.h"
-#include "lacuna/screen/held_out.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/screen/splits/held_out.h"
 
 namespace lacuna {
 namespace {

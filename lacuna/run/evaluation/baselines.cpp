@@ -10,7 +10,7 @@
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/text/text.h"
 #include "lacuna/run/evaluation/measured_samples.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -1,5 +1,5 @@
 // How sure metrics are, and whether one predictor is ahead of another: a bootstrap over what was
-// held out (screen/held_out.h).
+// held out (screen/splits/held_out.h).
 //
 // A draw takes as many units as there are, with replacement. A sample then weighs the product of
 // the draws of its units: how often it comes up where it has one unit, and where it has several
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "lacuna/run/evaluation/metrics.h"
-#include "lacuna/screen/held_out.h"
+#include "lacuna/screen/splits/held_out.h"
 
 namespace lacuna {
 

@@ -26,9 +26,9 @@
 #include "lacuna/run/evaluation/baselines.h"
 #include "lacuna/run/evaluation/bootstrap.h"
 #include "lacuna/run/evaluation/metrics.h"
-#include "lacuna/screen/held_out.h"
 #include "lacuna/screen/samples.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/screen/splits/held_out.h"
 #include "lacuna/store/file_set.h"
 
 namespace lacuna {

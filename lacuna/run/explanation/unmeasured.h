@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lacuna/run/explanation/explanation.h"
-#include "lacuna/screen/sample_groups.h"
 #include "lacuna/screen/screen.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "lacuna/core/error.h"
-#include "lacuna/screen/sample_groups.h"
 #include "lacuna/screen/screen_batch.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -1,9 +1,9 @@
-#include "lacuna/screen/split_notes.h"
+#include "lacuna/screen/splits/split_notes.h"
 
 #include <gtest/gtest.h>
 
 #include "lacuna/core/testing.h"
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 #include "lacuna/screen/testing.h"
 
 namespace lacuna {

@@ -1,4 +1,4 @@
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/text/json.h"
 #include "lacuna/core/text/nearest.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -1,4 +1,4 @@
-#include "lacuna/screen/split_notes.h"
+#include "lacuna/screen/splits/split_notes.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "lacuna/core/hash.h"
 #include "lacuna/core/text/text.h"
-#include "lacuna/screen/sample_groups.h"
+#include "lacuna/screen/splits/sample_groups.h"
 
 namespace lacuna {
 namespace {

@@ -1,4 +1,4 @@
-#include "lacuna/screen/held_out.h"
+#include "lacuna/screen/splits/held_out.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
-#include "lacuna/screen/sample_groups.h"
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/sample_groups.h"
+#include "lacuna/screen/splits/split.h"
 
 namespace lacuna {
 namespace {

@@ -1,4 +1,4 @@
-#include "lacuna/screen/held_out.h"
+#include "lacuna/screen/splits/held_out.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "lacuna/core/testing.h"
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 #include "lacuna/screen/testing.h"
 
 namespace lacuna {

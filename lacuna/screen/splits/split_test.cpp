@@ -1,4 +1,4 @@
-#include "lacuna/screen/split.h"
+#include "lacuna/screen/splits/split.h"
 
 #include <gtest/gtest.h>
 

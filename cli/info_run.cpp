@@ -84,9 +84,11 @@ std::string recording_words(const RunContents& run) {
   if (!part || part->scores.empty()) return "not evaluated";
   std::string words =
       fmt::format("checkpoint {}; {}", run.recording_evaluation->checkpoint, part->part);
-  for (const RecordingScore& score : part->scores)
+  for (const RecordingScore& score : part->scores) {
+    const double bits = score.bits_per_spike.value;
     words += fmt::format("{} {} {:.3f} bits per spike", &score == part->scores.data() ? "" : ",",
-                         score.predictor, score.bits_per_spike.value);
+                         score.predictor, std::abs(bits) < 0.0005 ? 0.0 : bits);  // no -0.000
+  }
   return words;
 }
 

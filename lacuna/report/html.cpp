@@ -35,7 +35,8 @@ std::string number(double value) {
 }
 
 std::string correlation(double value) {
-  return std::isfinite(value) ? fmt::format("{:.3f}", value) : "not defined";
+  if (!std::isfinite(value)) return "not defined";
+  return fmt::format("{:.3f}", std::abs(value) < 0.0005 ? 0.0 : value);  // no -0.000
 }
 
 Cell text_cell(std::string_view text) { return {escape(text), false}; }

@@ -19,6 +19,8 @@ TEST(Html, EscapesWhatWouldEndATextOrAnAttribute) {
 TEST(Html, NumbersThatAreNotDefinedSaySo) {
   EXPECT_EQ(number(0.00012346), "0.0001235");
   EXPECT_EQ(correlation(0.4126), "0.413");
+  EXPECT_EQ(correlation(-0.0004), "0.000");
+  EXPECT_EQ(correlation(-0.0006), "-0.001");
   EXPECT_EQ(number(std::numeric_limits<double>::quiet_NaN()), "not defined");
   EXPECT_EQ(correlation(std::numeric_limits<double>::infinity()), "not defined");
 }

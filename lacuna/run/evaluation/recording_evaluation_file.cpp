@@ -130,8 +130,11 @@ std::string estimate_text(Estimate estimate) {
   for (double* value : {&estimate.value, &estimate.low, &estimate.high})
     if (std::abs(*value) < 5e-4) *value = 0;  // no sign that rounding gave it
   if (!std::isfinite(estimate.value)) return "-";
-  if (!std::isfinite(estimate.low)) return fmt::format("{:.3f}", estimate.value);
-  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", estimate.value, estimate.low, estimate.high);
+  // What rounds to 0 has no sign.
+  const auto shown = [](double value) { return std::abs(value) < 0.0005 ? 0.0 : value; };
+  const double value = shown(estimate.value);
+  if (!std::isfinite(estimate.low)) return fmt::format("{:.3f}", value);
+  return fmt::format("{:.3f} [{:.3f}, {:.3f}]", value, shown(estimate.low), shown(estimate.high));
 }
 
 }  // namespace

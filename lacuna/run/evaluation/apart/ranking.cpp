@@ -69,8 +69,8 @@ double lower_threshold(std::span<const float> measured, double share) {
   for (const float value : measured)
     if (std::isfinite(value)) values.push_back(value);
   if (values.empty()) return kNotDefined;
-  const auto count = std::clamp<int64_t>(std::llround(share * double(values.size())), 1,
-                                         int64_t(values.size()));
+  const auto count =
+      std::clamp<int64_t>(std::llround(share * double(values.size())), 1, int64_t(values.size()));
   std::nth_element(values.begin(), values.begin() + (count - 1), values.end());
   return double(values[size_t(count - 1)]);
 }

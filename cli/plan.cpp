@@ -16,6 +16,7 @@
 #include "lacuna/plan/ladder_words.h"
 #include "lacuna/plan/rank_plan.h"
 #include "lacuna/recording/recording.h"
+#include "lacuna/run/config.h"
 #include "lacuna/run/profile_file.h"
 #include "lacuna/screen/screen.h"
 
@@ -34,7 +35,7 @@ Of a recording the table also says what is lost in precision, and how well its o
 
 Examples:
   lacuna plan demo
-  lacuna plan demo --config configs/demo.yaml
+  lacuna plan --config configs/demo.yaml
   lacuna plan movies --memory 504GB --disk /small=258GB --disk /big=1.4TB --transforms crop,whiten
   lacuna plan demo --samples 20000000 --epochs 50
   lacuna plan demo --memory 64GB --disk 1.5TB --json
@@ -235,7 +236,16 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
   plan_recording_command(recording);
 }
 
-void run(const Arguments& arguments, const CLI::App& command) {
+// Of the config, where DATA is not given.
+fs::path data_of(const PlanTrainingCall& training) {
+  if (training.config.empty())
+    throw UsageError("DATA is required, or --config of a training that names it");
+  const Config config = read_config(training.config, training.settings);
+  return config.kind() == DataKind::recording ? config.recording.path : config.screen;
+}
+
+void run(Arguments arguments, const CLI::App& command) {
+  if (arguments.screen.empty()) arguments.screen = data_of(arguments.training);
   if (is_recording_at(arguments.screen)) return run_recording(arguments, command);
   for (const char* option : {"--transforms", "--lags", "--field", "--cast", "--mix", "--weights",
                              "--weighed", "--demand"})
@@ -277,7 +287,7 @@ void add_plan(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   PlanSettings& plan = arguments->plan;
   const auto at_least_1 = CLI::Range(uint64_t(1), uint64_t(1) << 40);
-  command->add_option("DATA", arguments->screen, "A screen or a recording")->required();
+  command->add_option("DATA", arguments->screen, "A screen or a recording [the config's]");
   command->add_option("--samples", plan.samples, "Plan for so many instead of the screen's")
       ->check(at_least_1);
   command->add_option("--epochs", plan.epochs, "Epochs over which preparing is spread")

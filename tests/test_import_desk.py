@@ -339,6 +339,12 @@ def test_means_carry_their_spread_and_the_noise_is_kept(folder):
         scores = json.loads(pathlib.Path(f"run-{screen}/evaluation.json").read_text())["parts"]["test"]["labels"]["y"]
         assert scores["noise_ceiling"] == pytest.approx(np.corrcoef(truth[test], array(out, "label")[test])[0, 1], abs=0.1)
         assert f"test: noise ceiling of 'y': Pearson {scores['noise_ceiling']:.3f}" in done.stdout
+    np.save("other.npy", truth.astype(np.float32) / 2)
+    other = "evaluate", "--predictions", "other.npy", "--screen", out, "--split", "random", "--out", "run-other", "--without-baselines"
+    for call in (other, ("ensemble", f"run-{out}", "run-other", "--out", "both")):
+        assert lacuna(*call).returncode == 0
+    both = json.loads(pathlib.Path("both/evaluation.json").read_text())["parts"]["test"]["labels"]["y"]
+    assert both["noise_ceiling"] == scores["noise_ceiling"]
     done = lacuna("report", f"run-{out}", "--out", "report.html")
     assert done.returncode == 0, done.stderr
     page = pathlib.Path("report.html").read_text()

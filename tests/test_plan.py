@@ -206,5 +206,8 @@ def test_how_long_a_training_takes_is_measured(tiny):
     assert found["seconds"] == pytest.approx(70 * found["step_seconds"]) and found["advice"] == ""
     long = succeed("plan", tiny, *words, "--set", "train.epochs=1000000000")
     assert "this takes hours on a CPU. Shorter: a GPU" in long and "steps an epoch, 1,000,000,000 epochs" in long
+    same = json.loads(succeed("plan", *words, "--set", f"screen={tiny}", "--json"))  # the config names the screen
+    assert same["screen_samples"] == 200 and same["training"]["steps_an_epoch"] == 10
+    assert "DATA is required, or --config" in fail("plan", code=2)
     assert "with --config CONFIG it is timed" in succeed("plan", tiny)
     assert "--set goes with --config" in fail("plan", tiny, "--set", "train.epochs=7", code=2)

@@ -40,7 +40,7 @@ def test_the_first_line_says_how_long_and_the_run_keeps_its_threads(folder, refe
     assert setting(reference, "train", "compute_threads") == str(json.loads((reference / "run.json").read_text())["threads"])
     done = lacuna(*words(folder, folder / "first-line", **{"train.epochs": 1}))
     first = done.stdout.splitlines()[0]
-    assert re.fullmatch(r"hetero_gin with \d+ parameters on cpu; about \d+ s here: [\d.]+ ms a step, 20 steps an epoch, 1 epochs, "
+    assert re.fullmatch(r"hetero_gin with [\d,]+ parameters on cpu; about \d+ s here: [\d.]+ ms a step, 20 steps an epoch, 1 epochs, "
                         r"1 thread", first), first  # fmt: skip
 
 

@@ -21,6 +21,12 @@ std::string fraction_words(const Json& how) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// Of a split by category: whether the test part was named, not drawn.
+bool has_named(const Json& how) {
+  const auto found = how.find("hold_out");
+  return found != how.end() && found->is_array() && !found->empty();
+}
+
 // What no training sample has.
 std::string held_out_words(const Json& how, const std::string& by) {
   const std::string column = text_of(how, "column");
@@ -32,7 +38,14 @@ std::string held_out_words(const Json& how, const std::string& by) {
   }
   if (by == "pair" && column.empty())
     return "held out are query pairs: no training sample removes one of the test part";
-  if (by == "pair")
+  if (by == "category" && has_named(how)) {
+    std::vector<std::string> names;
+    for (const Json& name : how["hold_out"])
+      if (name.is_string()) names.push_back(name.get<std::string>());
+    return fmt::format("held out for test is all of {} in the column '{}'", fmt::join(names, ", "),
+                       column);
+  }
+  if (by == "pair" || by == "category")
     return fmt::format("held out are categories of the column '{}', each with all its samples",
                        column);
   const bool together = !how.contains("repeats_together") || how["repeats_together"] != false;
@@ -80,7 +93,7 @@ std::string split_words(const Json& how) {
   if (by.empty()) return "";
   std::string words = "drawn by " + by;
   if (how.contains("seed")) words += " with seed " + how["seed"].dump();
-  if (const std::string fractions = fraction_words(how); !fractions.empty())
+  if (const std::string fractions = fraction_words(how); !fractions.empty() && !has_named(how))
     words += fmt::format(" ({} asked for)", fractions);
   return fmt::format("{}; {}", words, held_out_words(how, by));
 }

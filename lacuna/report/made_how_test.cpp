@@ -19,6 +19,15 @@ TEST(SplitWords, SayMethodSeedAndWhatWasHeldOut) {
   EXPECT_THAT(gene, HasSubstr("1,200 of the test part, 90 of the validation part"));
   EXPECT_THAT(split_words({{"by", "pair"}, {"seed", 1}}), HasSubstr("query pairs"));
   EXPECT_THAT(split_words({{"by", "pair"}, {"column", "query"}}), HasSubstr("column 'query'"));
+  EXPECT_THAT(split_words({{"by", "category"}, {"column", "batch"}}),
+              HasSubstr("held out are categories of the column 'batch'"));
+  EXPECT_EQ(split_words({{"by", "category"},
+                         {"seed", 0},
+                         {"fractions", fractions},
+                         {"column", "screen"},
+                         {"hold_out", {"a2010", "b2007"}}}),
+            "drawn by category with seed 0; held out for test is all of a2010, b2007 in the column "
+            "'screen'");
   EXPECT_THAT(split_words({{"by", "random"}, {"repeats_together", false}}),
               HasSubstr("others of the same genes may be in training"));
   EXPECT_THAT(split_words({{"by", "subset"}, {"of", {{"by", "random"}, {"seed", 3}}}}),

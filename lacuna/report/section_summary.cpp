@@ -287,6 +287,16 @@ std::string left_out_html(const RunScreen& screen) {
   return html.empty() ? "the import left nothing out" : html;
 }
 
+// The command of a screen that was not imported: what an import left out stands with its source.
+std::string made_by_words(const RunScreen& screen) {
+  if (!screen.facts) return "";
+  const Json made_by = screen.facts->screen.directory().manifest().value("made_by", Json::object());
+  if (!made_by.is_object() || !import_counts(made_by).empty()) return "";
+  const auto command = made_by.find("command");
+  if (command == made_by.end() || !command->is_string()) return "";
+  return command->get<std::string>();
+}
+
 std::string made_table(const RunContents& run, const RunScreen& screen) {
   std::vector<TableRow> rows;
   const auto add = [&](const char* what, const std::string& html) {
@@ -295,6 +305,7 @@ std::string made_table(const RunContents& run, const RunScreen& screen) {
   add("model", escape(model_words(run)));
   add("trained on", escape(run.info.screen + (run.is_shuffled() ? ", its graph shuffled" : "")));
   add("split", escape(how_split(run, screen)));
+  add("made by", escape(made_by_words(screen)));
   add("import", left_out_html(screen));
   return rows.empty() ? "" : table({"", ""}, rows);
 }

@@ -8,6 +8,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/system/stop.h"
+#include "lacuna/core/text/text.h"
 #include "lacuna/run/evaluation/validation.h"
 #include "lacuna/run/kept_split.h"
 #include "lacuna/run/plugin/plugin.h"
@@ -122,7 +123,8 @@ std::unique_ptr<ScreenTask> open_screen_task(const OpenTask& request) {
 
 std::string ScreenTask::words() const {
   return fmt::format("{} with {} parameters on {}", session_.config.model["name"].as<std::string>(),
-                     session_.model->parameter_count(), session_.device().str());
+                     with_commas(uint64_t(session_.model->parameter_count())),
+                     session_.device().str());
 }
 
 std::unique_ptr<Feed> ScreenTask::training() {

@@ -90,16 +90,25 @@ std::string carried_words(const Explanation& explanation, const ExplainedSample&
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// "VPS21 for VPS8: -0.31 (physical)"
-std::string neighbour_words(const ExplainedSample& sample) {
+std::string shown_gene(const RunScreen& screen, const std::string& name) {
+  if (!screen.facts) return name;
+  const Names& names = screen.facts->screen.graph().genes().names;
+  const auto found = names.find(name);
+  return found ? names.shown(*found) : name;
+}
+
+// "VPS21 (YOR089C) for VPS8 (YAL002W): -0.31 (physical)"
+std::string neighbour_words(const RunScreen& screen, const ExplainedSample& sample) {
   std::vector<std::string> words;
   for (const MeasuredNeighbour& neighbour : sample.neighbours)
-    words.push_back(fmt::format("{} for {}: {:.3g} ({})", neighbour.neighbour, neighbour.gene,
-                                neighbour.measured, fmt::join(neighbour.networks, ", ")));
+    words.push_back(fmt::format("{} for {}: {:.3g} ({})", shown_gene(screen, neighbour.neighbour),
+                                shown_gene(screen, neighbour.gene), neighbour.measured,
+                                fmt::join(neighbour.networks, ", ")));
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
-std::string strongest_csv(const Explanation& explanation, const StrongestPredictions& found) {
+std::string strongest_csv(const RunScreen& screen, const Explanation& explanation,
+                          const StrongestPredictions& found) {
   size_t widest = 0;
   for (const auto* list : {&found.lowest, &found.highest})
     for (const ExplainedSample& sample : *list) widest = std::max(widest, sample.genes.size());
@@ -112,7 +121,7 @@ std::string strongest_csv(const Explanation& explanation, const StrongestPredict
         text += (g < sample.genes.size() ? csv_cell(sample.genes[g]) : "") + ",";
       text += fmt::format("{:.9g},{},{}\n", sample.predicted,
                           csv_cell(carried_words(explanation, sample)),
-                          csv_cell(neighbour_words(sample)));
+                          csv_cell(neighbour_words(screen, sample)));
     }
   return text;
 }
@@ -144,10 +153,10 @@ std::string strongest_block(const RunContents& run, const RunScreen& screen,
                      number_cell(sample.predicted),
                      text_cell(carried_words(explanation, sample)),
                      sample.neighbours.empty() ? Cell{"<span class=\"pale\">none</span>", false}
-                                               : text_cell(neighbour_words(sample))}});
+                                               : text_cell(neighbour_words(screen, sample))}});
     }
   if (rows.empty()) return note("There is no unmeasured sample to predict.");
-  const std::string with = found.with.empty() ? "" : " with " + found.with;
+  const std::string with = found.with.empty() ? "" : " with " + shown_gene(screen, found.with);
   std::string words = fmt::format(
       "The lowest and the highest of {} predicted samples that the screen does not have",
       with_commas(found.candidates));
@@ -164,7 +173,7 @@ std::string strongest_block(const RunContents& run, const RunScreen& screen,
       sortable_table({"genes", "predicted", "networks", "measured neighbours"}, rows, "a gene") +
           save_link(
               found.with.empty() ? "unmeasured.csv" : fmt::format("unmeasured-{}.csv", found.with),
-              strongest_csv(explanation, found), "Save this table (CSV)"),
+              strongest_csv(screen, explanation, found), "Save this table (CSV)"),
       words);
 }
 

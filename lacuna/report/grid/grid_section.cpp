@@ -156,7 +156,7 @@ std::string block_table(const GridSummary& summary, const GridBlock& block) {
     for (size_t m = 0; m < kMetrics.size(); ++m)
       line.cells.push_back(spread_cell(row->row.*kGridSpreads[m], kMetrics[m]));
     line.cells.push_back(standing_cell(*row));
-    line.cells.push_back(count_cell(row->row.pearson.runs));
+    line.cells.push_back(count_cell(row->row.mse.runs));
     rows.push_back(std::move(line));
   }
   std::vector<std::string> head = {"predictor"};

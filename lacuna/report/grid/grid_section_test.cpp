@@ -41,6 +41,9 @@ TEST(GridSection, DrawsABaselineOnceWhereSettingsDoNotChangeIt) {
   EXPECT_THAT(html, HasSubstr("0.900 ± 0.010"));
   EXPECT_THAT(html, HasSubstr("<title>noise ceiling: 0.95</title>"));
   EXPECT_THAT(html, HasSubstr("Noise ceiling of Pearson: 0.950."));
+  summary.rows[1].row.pearson = {.runs = 0, .mean = NAN, .sd = NAN, .min = NAN, .max = NAN};
+  EXPECT_THAT(grid_section(summary), HasSubstr("not defined"));
+  EXPECT_THAT(grid_section(summary), Not(HasSubstr("\">0</td>")));  // it ran, all the same
   summary.rows[0].row.ceiling = 0.9;  // the settings differ in their samples: no line for all
   EXPECT_THAT(grid_section(summary), Not(HasSubstr("oise ceiling")));
 }

@@ -79,6 +79,8 @@ class EnsembleMaker {
       PartPredictions& part = input.parts.back();
       part.units = held_out_units(screen, split, part.samples);
       part.groupings = group_samples(screen.samples(), screen.graph(), is_seen, part.samples);
+      if (const PartEvaluation* first = first_.part(name(part.part)))  // of the same samples
+        for (const LabelEvaluation& label : first->labels) part.ceilings.push_back(label.ceiling);
     }
     Ensemble ensemble = {.members = {}, .evaluation = evaluate(input)};
     for (const Member& one : members_) ensemble.members.push_back(one.about);

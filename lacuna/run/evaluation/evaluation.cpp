@@ -227,6 +227,7 @@ const Scores* best_of(std::span<const Scores> scores) {
 
 std::string GroupScores::words() const {
   if (by != "unseen genes") return fmt::format("{} {}", by, name);
+  if (name == "none") return "no gene unseen";
   return fmt::format("{} {} unseen", name, name == "one" ? "gene" : "genes");
 }
 

@@ -117,7 +117,7 @@ struct GroupScores {
 
   const Scores& model() const { return scores.at(0); }
   std::span<const Scores> baselines() const { return std::span(scores).subspan(1); }
-  std::string words() const;  // "one gene unseen", "degree 10 to 29"
+  std::string words() const;  // "no gene unseen", "degree 10 to 29"
 };
 
 struct LabelEvaluation {

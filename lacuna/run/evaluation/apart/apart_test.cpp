@@ -182,6 +182,7 @@ TEST(Groups, AreScoredAsIfTheyWereAlone) {
   ASSERT_EQ(label.groups.size(), 2u);
   EXPECT_EQ(label.groups[0].words(), "one gene unseen");
   EXPECT_EQ(label.groups[1].words(), "all genes unseen");
+  EXPECT_EQ((GroupScores{"unseen genes", "none"}.words()), "no gene unseen");
   const Metrics alone = compute_metrics(predicted, measured);
   EXPECT_EQ(label.groups[0].model().metrics.count, alone.count);
   EXPECT_EQ(label.groups[0].model().metrics.pearson, alone.pearson);

@@ -12,8 +12,8 @@ namespace lacuna {
 namespace {
 
 TEST(PredictionShard, ANoteSaysItAll) {
-  const PredictionShard shard = {.shard = {1, 3}, .of = "00c0ffee00c0ffee", .rows = 260,
-                                 .samples = 780};
+  const PredictionShard shard = {
+      .shard = {1, 3}, .of = "00c0ffee00c0ffee", .rows = 260, .samples = 780};
   const std::string note = shard_note(shard);
   EXPECT_EQ(note,
             "# lacuna shard {\"shard\":\"2/3\",\"of\":\"00c0ffee00c0ffee\",\"rows\":260,"

@@ -52,7 +52,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   const std::string near = nearest_word(word, known);
   const size_t apart = letters_apart(word, near);
   if (near.empty() || near == word || 2 * apart >= std::max(word.size(), near.size())) return "";
-  return fmt::format("; did you mean '{}'?", near);
+  return fmt::format(" (did you mean '{}'?)", near);
 }
 
 }  // namespace

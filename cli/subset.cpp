@@ -24,8 +24,11 @@ void run(const Options& options) {
   Json settings = {{"where", options.subset.where}};
   if (options.subset.random)
     settings.update({{"random", *options.subset.random}, {"seed", options.subset.seed}});
-  const Json made_by = {
+  Json made_by = {
       {"command", command_line()}, {"settings", settings}, {"sources", Json::array({source})}};
+  // What the import left out is not here either: its report comes along.
+  const Json before = screen.directory().manifest().value("made_by", Json::object());
+  if (before.is_object() && before.contains("report")) made_by["report"] = before["report"];
   const Screen out = write_subset(screen, options.out, options.subset, made_by, progress);
   fmt::print("{}: {} of {} samples\n", options.out, with_commas(out.samples().size()),
              with_commas(screen.samples().size()));

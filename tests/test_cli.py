@@ -61,7 +61,7 @@ def test_help_of_a_command():
 def test_a_near_miss_is_suggested(words, meant):
     result = run(*words)
     assert result.returncode == 2 and result.stderr.count("\n") == 1
-    assert "did you mean" not in result.stderr if meant is None else f"; did you mean '{meant}'?" in result.stderr
+    assert "did you mean" not in result.stderr if meant is None else f" (did you mean '{meant}'?)" in result.stderr
 
 
 def test_the_first_steps_of_help_are_those_of_the_demo():

@@ -315,6 +315,14 @@ def noisy(folder, sd, pairs=400):
     return truth
 
 
+def test_a_subset_still_says_what_the_import_left_out(folder):
+    write("rows.tsv", "a\tb\tscore\nACT1\tHO\t1\nACT1\tOST3\t2\nVPS8\tHO\t3\nACT1\tNOBODY\t4\n")
+    out = make("--samples", "rows.tsv,removed=a+b,label=score,unknown=drop")
+    assert lacuna("subset", out, "few", "--where", "any-gene=ACT1").returncode == 0
+    report = [json.loads((pathlib.Path(path) / "manifest.json").read_text())["made_by"]["report"] for path in (out, "few")]
+    assert report[0] == report[1] and "NOBODY" in json.dumps(report[0])
+
+
 def test_means_carry_their_spread_and_the_noise_is_kept(folder):
     truth = noisy(folder, 0.5)
     spec = "--samples", SPEC + ",numbers=p", "--network", "n=n.tsv"

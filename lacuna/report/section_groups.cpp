@@ -14,9 +14,16 @@
 namespace lacuna::report {
 namespace {
 
+constexpr uint64_t kLeastOfGroup = 3;  // of two samples every correlation is 1 or -1
+
 std::string grouping_figure(const Grouping& grouping, double ceiling) {
   std::vector<ForestRow> rows;
+  uint64_t left_out = grouping.left_out;
   for (const auto& [name, metrics] : grouping.groups) {
+    if (metrics.count < kLeastOfGroup) {
+      ++left_out;
+      continue;
+    }
     ForestRow row = {.name = fmt::format("{} ({})", name, with_commas(metrics.count)),
                      .estimates = {}};
     for (const MetricField& metric : kMetrics)
@@ -24,8 +31,8 @@ std::string grouping_figure(const Grouping& grouping, double ceiling) {
     rows.push_back(std::move(row));
   }
   std::string text = "In brackets: measured samples.";
-  if (grouping.left_out > 0)
-    text += fmt::format(" {} smaller groups are left out.", with_commas(grouping.left_out));
+  if (left_out > 0) text += fmt::format(" {} smaller groups are left out.", with_commas(left_out));
+  if (rows.empty()) return "";
   return figure("The model " + grouping.title,
                 forest_plot({.panels = metric_panels(), .rows = rows, .ceiling = ceiling}), text);
 }
@@ -47,16 +54,19 @@ std::string apart_figures(const LabelEvaluation& label) {
     size_t end = first;
     for (; end < label.groups.size() && label.groups[end].by == by; ++end) {
       const GroupScores& group = label.groups[end];
+      if (group.model().metrics.count < kLeastOfGroup) continue;
       rows.push_back(
           {fmt::format("{} ({})", group.words(), with_commas(group.model().metrics.count)),
            estimates_of(group.model()), 0, true});
       if (const Scores* best = best_of(group.baselines()))
         rows.push_back({"best baseline: " + best->predictor, estimates_of(*best), 1, false});
     }
+    first = end;
+    if (rows.empty()) continue;
     out += figure(fmt::format("The model by {}", by),
                   forest_plot({.panels = metric_panels(), .rows = rows, .ceiling = label.ceiling}),
-                  "In brackets: measured samples. Unseen: no training sample removes the gene.");
-    first = end;
+                  "In brackets: measured samples; groups of one or two are left out. Unseen: no "
+                  "training sample removes the gene.");
   }
   return out;
 }

@@ -59,8 +59,8 @@ def epoch_line(said):
 
 
 def test_progress_names_each_of_a_few_labels_and_their_mean(folder, six_labels):
-    said = epoch_line(succeed(*words(folder, folder / "few", labels="[second, first]", **six_labels)))
-    of = lines(folder / "few", "epoch")[0]["validation"]
+    said = epoch_line(succeed(*words(folder, folder / "few-labels", labels="[second, first]", **six_labels)))
+    of = lines(folder / "few-labels", "epoch")[0]["validation"]
     for label in ("first", "second"):
         assert f"  {label}: Pearson {of[label]['pearson']:.4f}  " in said
     assert f"  mean of 2: Pearson {np.mean([label['pearson'] for label in of.values()]):.4f}" in said

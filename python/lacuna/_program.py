@@ -25,8 +25,8 @@ def call(*words: object, show: bool = True, live: bool = False) -> str:
     printed: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=known) as done:
         reader = threading.Thread(target=_read, args=(done.stdout, printed, show and live), daemon=True)
-        reader.start()  # both pipes are read at once: one that is full would hold the program up
         try:
+            reader.start()  # both pipes are read at once: one that is full would hold the program up
             error, said = _follow(done.stderr, show)
             code = done.wait()
         except BaseException:
@@ -34,7 +34,8 @@ def call(*words: object, show: bool = True, live: bool = False) -> str:
             done.wait()
             raise
         finally:
-            reader.join()
+            if reader.ident is not None:  # it has begun
+                reader.join()
     if code == 0:
         return "".join(printed)
     kind = _core.UsageError if code == 2 else _core.Error

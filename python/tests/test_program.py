@@ -112,6 +112,7 @@ def test_ctrl_c_ends_the_program_and_raises(program, tmp_path):
     if child == 0:  # presses Ctrl-C for this process alone, once the program runs
         while not (tmp_path / "begun").exists():
             time.sleep(0.02)
+        time.sleep(0.5)  # nobody is as quick as to press it while Popen itself is at work
         os.kill(os.getppid(), signal.SIGINT)
         os._exit(0)
     try:

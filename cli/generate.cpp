@@ -16,10 +16,13 @@ namespace lacuna::cli {
 namespace {
 
 constexpr const char* kMore =
-    R"(label = mean + an effect a removed gene + an effect a query pair + graph + noise
+    R"(label = mean + an effect a removed gene + an effect a query pair + graph + module + noise
 The graph part counts the kept genes with two or more removed in-neighbours in one edge type, in
-which all genes have the same degrees: who is linked to whom tells it, nothing else. The parts are
-saved beside the label: truth_gene, truth_pair, truth_graph, truth_noise. The same options
+which all genes have the same degrees: who is linked to whom tells it, nothing else. The module
+part, where it has a share, is an effect for every two modules of genes, whose genes the other edge
+types link to each other: it can be told of a gene that training never saw. The parts are
+saved beside the label: truth_gene, truth_pair, truth_graph, truth_module, truth_noise. With two
+removed genes every sample is another pair, and no pair has an effect of its own. The same options
 give the same bytes.
 
 size     genes   gene-gene edges   metabolism   samples unless given
@@ -30,7 +33,9 @@ yeast    6,607         2,495,908          yes                332,313
 human   20,000        12,200,000           no                332,313
 
 Example:
-  lacuna generate screen demo --size yeast --samples 332313 --seed 1)";
+  lacuna generate screen demo --size yeast --samples 332313 --seed 1
+Genes to hold out (lacuna split --by gene), of which the networks know more than their offsets:
+  lacuna generate screen modules --size small --removed 2 --share-graph 0 --share-module 0.5)";
 
 struct Arguments {
   fs::path out;
@@ -138,8 +143,8 @@ void add_generate(CLI::App& app) {
   screen->add_option("--samples", arguments->samples, "Number of samples")
       ->check(CLI::Range(uint64_t(1), uint64_t(1) << 32));
   screen->add_option("--seed", options.seed, "Another seed, another screen")->capture_default_str();
-  screen->add_option("--removed", options.removed, "Genes a sample removes, 3 to 16")
-      ->check(CLI::Range(3, 16))
+  screen->add_option("--removed", options.removed, "Genes a sample removes, 2 to 16")
+      ->check(CLI::Range(2, 16))
       ->capture_default_str();
   screen
       ->add_option("--query-pairs", options.query_pairs,
@@ -150,10 +155,14 @@ void add_generate(CLI::App& app) {
       ->add_option("--interaction-type", options.interaction_type,
                    "Gene-gene edge type of the graph part")
       ->capture_default_str();
+  screen->add_option("--modules", options.modules, "Modules of genes, with --share-module")
+      ->check(CLI::Range(2, 2500))
+      ->capture_default_str();
   const char* const share = "Share of the labels' variance; shares are divided by their sum";
   screen->add_option("--share-gene", options.share_gene, share)->capture_default_str();
   screen->add_option("--share-pair", options.share_pair, share)->capture_default_str();
   screen->add_option("--share-graph", options.share_graph, share)->capture_default_str();
+  screen->add_option("--share-module", options.share_module, share)->capture_default_str();
   screen->add_option("--share-noise", options.share_noise, share)->capture_default_str();
   screen->callback([arguments] { run(*arguments); });
 }

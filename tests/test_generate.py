@@ -1,4 +1,4 @@
-"""`lacuna generate screen` as a user meets it; the graph part of the labels against NumPy."""
+"""`lacuna generate screen` as a user meets it; the graph and the module part of the labels against NumPy."""
 
 import json
 import os
@@ -56,6 +56,35 @@ def test_graph_part_counts_kept_genes_with_two_removed_in_neighbours(screen):
     assert np.abs(graph - (start + slope * count)).max() < 1e-6
 
 
+@pytest.mark.parametrize("removed_genes", [2, 3])
+def test_module_part_is_the_mean_over_pairs_of_one_effect_for_every_two_modules(tmp_path, removed_genes):
+    """A linear function of how often a sample has genes of each two modules, found by least squares; and genes of a module
+    are linked: most neighbours of a gene, in the networks that are not even, are of its own."""
+    modules, samples, path = 6, 2000, tmp_path / "screen"
+    done = generate(path, "--size", "small", "--seed", 5, "--removed", removed_genes, "--samples", samples, "--modules",
+                    modules, "--share-gene", 0.2, "--share-graph", 0, "--share-module", 0.6, "--share-noise", 0.2)
+    assert done.returncode == 0, done.stderr
+    of_gene = np.load(path / "samples/removed.npy").reshape(-1, removed_genes).astype(int) % modules  # [S, k]
+    counts = np.zeros((samples, modules, modules))
+    for i in range(removed_genes):
+        for j in range(i):
+            low, high = np.minimum(of_gene[:, i], of_gene[:, j]), np.maximum(of_gene[:, i], of_gene[:, j])
+            counts[np.arange(samples), low, high] += 1
+    counts = counts.reshape(samples, -1)[:, np.triu(np.ones((modules, modules), bool)).ravel()]  # [S, 21]
+    part = np.load(path / "samples/truth_module.npy").astype(float)
+    effects, _, rank, _ = np.linalg.lstsq(counts, part, rcond=None)
+    assert rank == 21 and np.abs(counts @ effects - part).max() < 1e-6
+    assert effects.std() > part.std() / 2  # they differ
+    names = [name for name in PARTS if name != "truth_pair" or removed_genes > 2] + ["truth_module"]
+    parts = {name: np.load(path / f"samples/{name}.npy").astype(float) for name in names}
+    assert np.abs(np.load(path / "samples/label.npy") - (sum(parts.values()) - 0.0099)).max() < 2e-7
+    assert np.isclose(parts["truth_module"].var() / parts["truth_gene"].var(), 3, rtol=0.01)
+    for network, expected in [("physical", 1 / modules), ("regulatory", 0.8), ("coexpression", 0.75)]:
+        source, target = np.load(path / f"edges/gene.{network}.gene.npy").astype(int)
+        linked = source != target
+        assert np.isclose((source % modules == target % modules)[linked].mean(), expected, atol=0.1), network
+
+
 def test_query_pairs_recur_and_are_named(screen):
     names = (screen / "nodes/gene.txt").read_text().splitlines()
     manifest = json.loads((screen / "manifest.json").read_text())
@@ -84,7 +113,9 @@ def test_same_options_same_bytes(tmp_path):
     [
         (["--size", "huge"], "--size"),
         (["--samples", "many"], "--samples"),
-        (["--size", "tiny", "--removed", 2], "--removed: Value 2 not in range"),
+        (["--size", "tiny", "--removed", 1], "--removed: Value 1 not in range"),
+        (["--size", "tiny", "--removed", 2, "--samples", 391], "give at most 390"),
+        (["--size", "tiny", "--share-module", 1], "10 modules are too many at size tiny; give at most 5"),
         (["--size", "tiny", "--interaction-type", "magic"], "no gene-gene edge type 'magic'"),
         (["--size", "tiny", "--share-noise", -1], "a share of the variance is -1"),
         (["--size", "tiny", "--samples", 5000], "would repeat; give at most 1350"),

@@ -81,24 +81,36 @@ Array to_array(std::vector<uint32_t> sources, const std::vector<uint32_t>& targe
   return narrow(sources, node_count, {2, count});
 }
 
+// The module of a gene is its number modulo their count. A gene drawn by `draw` as the partner of
+// `gene`: of its own module with this probability, else any.
+constexpr double kWithinModule = 0.8;
+template <class Draw>
+uint32_t draw_partner(uint32_t gene, uint32_t modules, Random& random, Draw draw) {
+  const bool within = modules > 0 && random.uniform() < kWithinModule;
+  uint32_t partner = draw();
+  while (within && partner % modules != gene % modules) partner = draw();
+  return partner;
+}
+
 // Draws pairs until `wanted` edges are there. An undirected pair is two edges, except a last single
-// one.
+// one. draw_target gets the source.
 template <class DrawSource, class DrawTarget>
 void fill(Pairs& pairs, uint64_t wanted, bool directed, DrawSource draw_source,
           DrawTarget draw_target) {
   while (wanted > 0) {
-    const uint32_t source = draw_source(), target = draw_target();
+    const uint32_t source = draw_source(), target = draw_target(source);
     if (source == target || !pairs.add(source, target)) continue;
     --wanted;
     if (!directed && wanted > 0 && pairs.add(target, source)) --wanted;
   }
 }
 
-void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Random& random) {
+void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, uint32_t modules,
+                    Random& random) {
   const std::vector<uint32_t> order = shuffled(genes, random);
   const auto hubs_end = order.begin() + std::ptrdiff_t(counts.hubs.size());
   const std::vector<uint32_t> others(hubs_end, order.end());
-  const auto any = [&] { return others[random.below(others.size())]; };
+  const auto any = [&](uint32_t) { return others[random.below(others.size())]; };
   uint64_t left = counts.edges - genes;  // without the self loops
   for (size_t h = 0; h < counts.hubs.size(); ++h) {
     const uint64_t edges = counts.hubs[h] * (counts.directed ? 1u : 2u);
@@ -110,13 +122,15 @@ void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, 
   if (counts.directed) {  // one gene in eight regulates; targets have an order of their own
     const HeavyTail source({hubs_end, hubs_end + std::max(genes / 8, 4u)});
     const HeavyTail target(shuffled(genes, random));
+    const auto draw = [&] { return target.draw(random); };
     fill(
         pairs, left, true, [&] { return source.draw(random); },
-        [&] { return target.draw(random); });
+        [&](uint32_t gene) { return draw_partner(gene, modules, random, draw); });
   } else {
     const HeavyTail end(others);
     const auto draw = [&] { return end.draw(random); };
-    fill(pairs, left, false, draw, draw);
+    fill(pairs, left, false, draw,
+         [&](uint32_t gene) { return draw_partner(gene, modules, random, draw); });
   }
 }
 
@@ -185,9 +199,13 @@ void fill_evenly(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, Ran
   if (!counts.directed && edges % 2 == 1) pairs.remove(there.back().second, there.back().first);
 }
 
-Array gene_gene_edges(uint32_t genes, const GeneEdgeCounts& counts, bool even, Random random) {
+Array gene_gene_edges(uint32_t genes, const GeneEdgeCounts& counts, bool even, uint32_t modules,
+                      Random random) {
   Pairs pairs(genes, genes);
-  (even ? fill_evenly : fill_with_tail)(pairs, genes, counts, random);
+  if (even)
+    fill_evenly(pairs, genes, counts, random);
+  else
+    fill_with_tail(pairs, genes, counts, modules, random);
   std::vector<uint32_t> sources, targets;
   sources.reserve(counts.edges * 2);
   targets.reserve(counts.edges);
@@ -347,8 +365,14 @@ GraphCounts size_of(GraphSize size) {
   return {};
 }
 
-HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type) {
+uint32_t most_modules(GraphSize size) { return size_of(size).genes / 8; }
+
+HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type,
+                           uint32_t modules) {
   const GraphCounts counts = size_of(size);
+  if (modules > most_modules(size))
+    throw UsageError("{} modules are too many at size {}; give at most {}", modules, name(size),
+                     most_modules(size));
   const auto is_even = [&](const GeneEdgeCounts& type) { return type.name == even_type; };
   if (!even_type.empty() && std::ranges::none_of(counts.types, is_even))
     throw Error("there is no gene-gene type '{}' to make even", even_type);
@@ -357,9 +381,9 @@ HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_
   if (counts.reactions > 0) graph.add_nodes("reaction", numbered("R", counts.reactions));
   if (counts.metabolites > 0) graph.add_nodes("metabolite", numbered("M", counts.metabolites));
   for (size_t t = 0; t < counts.types.size(); ++t)
-    graph.add_edges(
-        "gene", counts.types[t].name, "gene",
-        gene_gene_edges(counts.genes, counts.types[t], is_even(counts.types[t]), Random(seed, t)));
+    graph.add_edges("gene", counts.types[t].name, "gene",
+                    gene_gene_edges(counts.genes, counts.types[t], is_even(counts.types[t]),
+                                    modules, Random(seed, t)));
   if (counts.reactions > 0) {
     add_gene_reaction_edges(graph, counts, Random(seed, kGeneReactionStream));
     add_reaction_metabolite_edges(graph, counts, seed);

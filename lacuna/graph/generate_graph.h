@@ -23,11 +23,15 @@
 // out-neighbours, give or take one (two, for the ends of a single direction), and random partners.
 // Labels that depend on such a type depend on who is linked to whom, not on degrees.
 //
+// With modules, gene number i (from 0) belongs to module i mod their count, and in every type that
+// is not even four of five links are drawn within a module (those of hubs apart): a gene's
+// neighbours tell its module. Tails of degrees are a little lighter then: a module is small.
+//
 // Metabolism is (gene, rule, reaction) and (reaction, stoichiometry, metabolite); the latter
 // has the value "coefficient": reactants negative, products positive, every reaction has both.
 // Nearly half of the reactions have no gene.
 //
-// A graph is a pure function of size, seed and even type: the same bytes on every run.
+// A graph is a pure function of size, seed, even type and modules: the same bytes on every run.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +62,10 @@ struct GraphCounts {
 };
 GraphCounts size_of(GraphSize size);
 
-// even_type: one of the size's types, or none.
-HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type = {});
+uint32_t most_modules(GraphSize size);  // an eighth of the genes
+
+// even_type: one of the size's types, or none. modules: 0 = none; throws UsageError for too many.
+HeteroGraph generate_graph(GraphSize size, uint64_t seed, std::string_view even_type = {},
+                           uint32_t modules = 0);
 
 }  // namespace lacuna

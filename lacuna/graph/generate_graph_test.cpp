@@ -106,6 +106,32 @@ TEST(GenerateGraph, AnEvenTypeLinksAtRandom) {
   EXPECT_NEAR(double(shared.size()) / 499'500, 1 - 0.896, 0.005);
 }
 
+// Counts and shape are those without modules; who is linked to whom is not, but for the even type.
+TEST(GenerateGraph, GenesOfAModuleAreLinked) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const uint32_t modules = 10;
+  for (const GraphSize size : {GraphSize::mini, GraphSize::small}) {
+    const HeteroGraph graph = generate_graph(size, seed, "physical", modules);
+    for (const GeneEdgeCounts& type : size_of(size).types) {
+      SCOPED_TRACE(type.name);
+      const EdgeType& edges = graph.edges("gene." + type.name + ".gene");
+      expect_shape(edges, type, graph.genes().size());
+      double links = 0, within = 0;  // loops not counted
+      for (const auto& [a, b] : pairs_of(edges)) {
+        links += a != b;
+        within += a != b && a % modules == b % modules;
+      }
+      if (type.name == "physical")
+        EXPECT_NEAR(within / links, 0.1, 0.08);
+      else
+        EXPECT_GT(within / links, 0.4);
+    }
+  }
+  EXPECT_ERROR(generate_graph(GraphSize::mini, seed, "physical", 16),
+               "16 modules are too many at size mini; give at most 15");
+}
+
 TEST_P(GeneratedGraph, DegreesHaveHeavyTailsAndTheStatedHubs) {
   for (const GeneEdgeCounts& type : counts_.types) {
     SCOPED_TRACE(type.name);

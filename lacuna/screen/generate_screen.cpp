@@ -18,7 +18,7 @@ namespace {
 // Streams of random numbers, apart from those of generate_graph(); from kSampleStream on, one per
 // sample.
 constexpr uint64_t kDesignStream = 2000, kGeneEffectStream = 2001, kPairEffectStream = 2002,
-                   kSampleStream = uint64_t(1) << 32;
+                   kModuleEffectStream = 2003, kSampleStream = uint64_t(1) << 32;
 constexpr uint32_t kMostRemoved = 16;
 constexpr uint64_t kTaskSamples = 4096;  // samples per task
 constexpr uint64_t kBlocksPerStep = 64;  // tasks between two reports of progress
@@ -37,25 +37,34 @@ struct Design {
 
 // What makes up the labels, before and after scaling.
 struct Parts {
-  explicit Parts(uint64_t samples) : gene(samples), pair(samples), graph(samples), noise(samples) {}
-  std::vector<float> gene, pair, graph, noise;  // [S] each
+  explicit Parts(uint64_t samples)
+      : gene(samples), pair(samples), graph(samples), module(samples), noise(samples) {}
+  std::vector<float> gene, pair, graph, module, noise;  // [S] each
 };
 
 void check(const GenerateOptions& options) {
-  if (options.removed < 3 || options.removed > kMostRemoved)
-    throw UsageError("{} removed genes a sample; give 3 (a query pair and one more gene) to {}",
-                     options.removed, kMostRemoved);
+  if (options.removed < 2 || options.removed > kMostRemoved)
+    throw UsageError("{} removed genes a sample; give 2 (a pair) to {}", options.removed,
+                     kMostRemoved);
   if (options.samples > UINT32_MAX / options.removed)
     throw UsageError("{} samples are too many; give at most {}", options.samples,
                      UINT32_MAX / options.removed);
   double sum = 0;
-  for (const double share :
-       {options.share_gene, options.share_pair, options.share_graph, options.share_noise}) {
+  for (const double share : {options.share_gene, options.share_pair, options.share_graph,
+                             options.share_module, options.share_noise}) {
     if (!(share >= 0) || !std::isfinite(share))
       throw UsageError("a share of the variance is {}; give numbers from 0", share);
     sum += share;
   }
   if (sum == 0) throw UsageError("all shares of the variance are 0; give at least one above");
+  if (options.share_module > 0 && options.modules < 2)
+    throw UsageError("modules have a share of the variance, but there are {}; give at least 2",
+                     options.modules);
+  if (options.removed == 2 && options.query_pairs > 0)
+    throw UsageError(
+        "{} query pairs of samples that remove two genes, where no pair comes twice; remove three "
+        "or more genes, or give 0",
+        options.query_pairs);
   std::vector<std::string> names;
   for (const GeneEdgeCounts& type : size_of(options.size).types) names.push_back(type.name);
   std::sort(names.begin(), names.end());
@@ -84,8 +93,25 @@ uint64_t default_pairs(const GenerateOptions& options, uint64_t other_genes) {
   return std::max(usual_pairs(options.size), 2 * options.samples / other_genes + 1);
 }
 
+// Samples of two genes: every sample a pair of its own, of any genes.
+Design make_pairs(const GenerateOptions& options, uint32_t gene_count) {
+  const uint64_t most = uint64_t(gene_count) * (gene_count - 1) / 4;  // so that new ones are found
+  if (options.samples > most)
+    throw UsageError("{} samples of two genes are too many at size {}; give at most {}",
+                     options.samples, name(options.size), most);
+  Random random(options.seed, kDesignStream);
+  Design design;
+  std::set<std::pair<uint32_t, uint32_t>> there;
+  while (design.pairs.size() < options.samples) {
+    const auto a = uint32_t(random.below(gene_count)), b = uint32_t(random.below(gene_count));
+    if (a < b && there.emplace(a, b).second) design.pairs.push_back({a, b, 0, 0});
+  }
+  return design;
+}
+
 // Two query genes for three pairs, at most a quarter of the genes.
 Design make_design(const GenerateOptions& options, uint32_t gene_count) {
+  if (options.removed == 2) return make_pairs(options, gene_count);
   Random random(options.seed, kDesignStream);
   std::vector<uint32_t> genes = shuffled(gene_count, random);
   const uint64_t most_query_genes = gene_count / 4;
@@ -123,6 +149,7 @@ void draw_removed(const Design& design, uint64_t s, std::span<uint32_t> removed,
   const uint64_t n = s / design.pairs.size(), other_count = design.others.size();
   removed[0] = pair.first;
   removed[1] = pair.second;
+  if (removed.size() == 2) return;
   removed[2] = design.others[(pair.start + n * pair.stride) % other_count];
   for (size_t i = 3; i < removed.size();) {
     removed[i] = design.others[random.below(other_count)];
@@ -153,8 +180,23 @@ std::vector<float> draw_effects(uint64_t count, Random random) {
 struct Source {
   Design design;
   Csr by_source;  // of the interaction type
-  std::vector<float> gene_effects, pair_effects;
+  std::vector<float> gene_effects,
+      pair_effects;                   // [genes], [query pairs]; none: no pair comes twice
+  std::vector<float> module_effects;  // [modules, modules], of which a <= b is used
+  uint32_t modules;
 };
+
+// The mean over the sample's pairs of the effect of their two modules.
+float module_part(const Source& source, std::span<const uint32_t> removed) {
+  if (source.modules == 0) return 0;
+  double sum = 0;
+  for (size_t i = 0; i < removed.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const uint32_t a = removed[i] % source.modules, b = removed[j] % source.modules;
+      sum += source.module_effects[std::min(a, b) * source.modules + std::max(a, b)];
+    }
+  return float(sum * 2 / double(removed.size() * (removed.size() - 1)));
+}
 
 // Fills `removed` [S, k] and the unscaled parts.
 void draw_samples(const GenerateOptions& options, const Source& source,
@@ -171,8 +213,10 @@ void draw_samples(const GenerateOptions& options, const Source& source,
       double sum = 0;
       for (const uint32_t gene : genes) sum += source.gene_effects[gene];
       parts.gene[s] = float(sum);
-      parts.pair[s] = source.pair_effects[s % source.design.pairs.size()];
+      if (!source.pair_effects.empty())
+        parts.pair[s] = source.pair_effects[s % source.design.pairs.size()];
       parts.graph[s] = -float(count_shared_targets(source.by_source, genes, seen));
+      parts.module[s] = module_part(source, genes);
       parts.noise[s] = float(random.normal());
       std::copy(genes.begin(), genes.end(), removed.begin() + std::ptrdiff_t(s * k));
     }
@@ -213,17 +257,20 @@ std::vector<float> make_labels(const GenerateOptions& options, Parts& parts) {
   rescale(parts.gene, std::sqrt(options.share_gene));
   rescale(parts.pair, std::sqrt(options.share_pair));
   rescale(parts.graph, std::sqrt(options.share_graph));
+  rescale(parts.module, std::sqrt(options.share_module));
   rescale(parts.noise, std::sqrt(options.share_noise));
   const uint64_t count = parts.gene.size();
   const Moments sum = moments(count, [&](uint64_t s) {
-    return double(parts.gene[s]) + parts.pair[s] + parts.graph[s] + parts.noise[s];
+    return double(parts.gene[s]) + parts.pair[s] + parts.graph[s] + parts.module[s] +
+           parts.noise[s];
   });
   const double factor = sum.sd > 0 ? kLabelSd / sum.sd : 0;
   std::vector<float> labels(count);
   for (uint64_t s = 0; s < count; ++s) {
-    for (auto* part : {&parts.gene, &parts.pair, &parts.graph, &parts.noise})
+    for (auto* part : {&parts.gene, &parts.pair, &parts.graph, &parts.module, &parts.noise})
       (*part)[s] = float((*part)[s] * factor);
-    const double known = kLabelMean + parts.gene[s] + parts.pair[s] + parts.graph[s];
+    const double known =
+        kLabelMean + parts.gene[s] + parts.pair[s] + parts.graph[s] + parts.module[s];
     parts.noise[s] =
         float(std::clamp(double(parts.noise[s]), kLabelMin - known, kLabelMax - known));
     labels[s] = float(known + parts.noise[s]);
@@ -266,7 +313,8 @@ uint64_t default_samples(GraphSize size) {
 
 GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progress) {
   check(options);
-  HeteroGraph graph = generate_graph(options.size, options.seed, options.interaction_type);
+  const uint32_t modules = options.share_module > 0 ? options.modules : 0;
+  HeteroGraph graph = generate_graph(options.size, options.seed, options.interaction_type, modules);
   const Names& genes = graph.genes().names;
   LACUNA_ASSERT(genes.size() <= 65'536);  // removed genes are stored as u16
   Source source;
@@ -274,8 +322,12 @@ GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progre
   source.by_source =
       csr_by_source(graph, graph.edges("gene." + options.interaction_type + ".gene"));
   source.gene_effects = draw_effects(genes.size(), Random(options.seed, kGeneEffectStream));
-  source.pair_effects =
-      draw_effects(source.design.pairs.size(), Random(options.seed, kPairEffectStream));
+  if (options.removed > 2)
+    source.pair_effects =
+        draw_effects(source.design.pairs.size(), Random(options.seed, kPairEffectStream));
+  source.modules = modules;
+  source.module_effects =
+      draw_effects(uint64_t(modules) * modules, Random(options.seed, kModuleEffectStream));
 
   std::vector<uint16_t> removed(options.samples * options.removed);
   Parts parts(options.samples);
@@ -286,11 +338,16 @@ GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progre
   samples.ptr = make_ptr(options.samples, options.removed);
   samples.labels = Array::from(make_labels(options, parts));
   samples.label_names = {"gene_interaction"};
-  samples.columns = {pair_column(source.design, genes, options.samples),
-                     {"truth_gene", Array::from(std::move(parts.gene)), {}},
-                     {"truth_pair", Array::from(std::move(parts.pair)), {}},
-                     {"truth_graph", Array::from(std::move(parts.graph)), {}},
-                     {"truth_noise", Array::from(std::move(parts.noise)), {}}};
+  const auto add = [&](const char* part, std::vector<float> values) {
+    samples.columns.push_back({part, Array::from(std::move(values)), {}});
+  };
+  if (options.removed > 2)
+    samples.columns.push_back(pair_column(source.design, genes, options.samples));
+  add("truth_gene", std::move(parts.gene));
+  if (options.removed > 2) add("truth_pair", std::move(parts.pair));
+  add("truth_graph", std::move(parts.graph));
+  if (modules > 0) add("truth_module", std::move(parts.module));
+  add("truth_noise", std::move(parts.noise));
   return {std::move(graph), std::move(samples)};
 }
 
@@ -304,6 +361,8 @@ Json to_json(const GenerateOptions& options) {
           {"share_gene", options.share_gene},
           {"share_pair", options.share_pair},
           {"share_graph", options.share_graph},
+          {"modules", options.modules},
+          {"share_module", options.share_module},
           {"share_noise", options.share_noise}};
 }
 

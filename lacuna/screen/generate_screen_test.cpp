@@ -91,6 +91,60 @@ TEST(GenerateScreen, SamplesRemoveAQueryPairAndOneMoreGene) {
   for (const uint32_t gene : query_genes) EXPECT_FALSE(other_genes.contains(gene));
 }
 
+TEST(GenerateScreen, SamplesOfTwoGenesAreDistinctPairsOfAnyGenes) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const auto made =
+      generate_screen({.size = GraphSize::tiny, .samples = 390, .seed = seed, .removed = 2});
+  std::set<std::vector<uint32_t>> distinct;
+  std::set<uint32_t> genes;
+  for (uint64_t s = 0; s < 390; ++s) {
+    auto removed = removed_of(made.samples, s);
+    std::sort(removed.begin(), removed.end());
+    ASSERT_EQ(removed.size(), 2u);
+    ASSERT_NE(removed[0], removed[1]);
+    genes.insert(removed.begin(), removed.end());
+    distinct.insert(removed);
+  }
+  EXPECT_EQ(distinct.size(), 390u);
+  EXPECT_EQ(genes.size(), 40u);
+  for (const Column& one : made.samples.columns)
+    EXPECT_TRUE(one.name != "query_pair" && one.name != "truth_pair");
+  EXPECT_ERROR(generate_screen({.size = GraphSize::tiny, .samples = 391, .removed = 2}),
+               "391 samples of two genes are too many at size tiny; give at most 390");
+}
+
+// The same value for all pairs of genes of the same two modules, in either order.
+TEST(GenerateScreen, ModulePartIsAnEffectOfTwoModules) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const auto made = generate_screen({.size = GraphSize::mini,
+                                     .samples = 3'000,
+                                     .seed = seed,
+                                     .removed = 2,
+                                     .modules = 5,
+                                     .share_gene = 1,
+                                     .share_graph = 0,
+                                     .share_module = 2,
+                                     .share_noise = 1});
+  const auto part = numbers(made.samples, "truth_module");
+  std::map<std::pair<uint32_t, uint32_t>, float> of_modules;
+  std::set<float> values;
+  for (uint64_t s = 0; s < 3'000; ++s) {
+    const auto removed = removed_of(made.samples, s);
+    const uint32_t a = removed[0] % 5, b = removed[1] % 5;
+    ASSERT_EQ(of_modules.emplace(std::pair(std::min(a, b), std::max(a, b)), part[s]).first->second,
+              part[s])
+        << "sample " << s;
+    values.insert(part[s]);
+  }
+  EXPECT_EQ(of_modules.size(), 15u);
+  EXPECT_EQ(values.size(), 15u);
+  EXPECT_NEAR(variance(part) / variance(numbers(made.samples, "truth_gene")), 2, 0.01);
+  const auto without = generate_screen({.size = GraphSize::tiny, .samples = 100, .seed = seed});
+  for (const Column& one : without.samples.columns) EXPECT_NE(one.name, "truth_module");
+}
+
 TEST(GenerateScreen, LabelsHaveTheStatedMomentsAndParts) {
   const uint64_t seed = test_seed();
   SCOPED_TRACE(seed);
@@ -271,7 +325,11 @@ TEST(GenerateScreen, WrongOptionsAreNamed) {
     EXPECT_THROW(generate_screen(options), UsageError);
     EXPECT_ERROR(generate_screen(options), words);
   };
-  expect_error([](auto& o) { o.removed = 2; }, "2 removed genes a sample; give 3 (");
+  expect_error([](auto& o) { o.removed = 1; }, "1 removed genes a sample; give 2 (");
+  expect_error([](auto& o) { o.removed = 2, o.query_pairs = 5; }, "no pair comes twice");
+  expect_error([](auto& o) { o.share_module = 1, o.modules = 1; }, "there are 1; give at least 2");
+  expect_error([](auto& o) { o.share_module = 1, o.modules = 6; }, "give at most 5");
+  expect_error([](auto& o) { o.share_module = -1; }, "is -1");
   expect_error([](auto& o) { o.removed = 17; }, "to 16");
   expect_error([](auto& o) { o.query_pairs = 1000; },
                "1000 query pairs are too many at size tiny; give at most 45");

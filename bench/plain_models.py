@@ -320,6 +320,59 @@ def wild_type_model(w, screen, settings, removed):
     return pair_head(w.at("local"), lambda b, gene: x[gene], removed)
 
 
+# ---- Factors
+def similar_to(screen, weights, count, unseen):
+    """[N, N] of a network with weights [N, N]: how much gene v hears x, which is like it and no one unseen."""
+    genes = range(screen.genes)
+    sizes = weights.norm(dim=1)
+    likeness = torch.zeros(screen.genes, screen.genes)
+    for v in genes:
+        for x in genes:
+            product = (weights[v] * weights[x]).sum()
+            if x != v and product > 0:
+                likeness[v, x] = float(((product / (sizes[v] * sizes[x])) ** 2).float())
+    found = torch.zeros_like(likeness)
+    for v in genes:
+        others = sorted((x for x in genes if likeness[v, x] > 0 and x not in unseen), key=lambda x: (-likeness[v, x], x))
+        for x in others[:count]:
+            found[v, x] = likeness[v, x]
+            if v not in unseen:
+                found[x, v] = likeness[v, x]
+    arrives = found.sum(1)
+    scale = (arrives[:, None] * torch.maximum(arrives[None], found)).sqrt()
+    return torch.where(found > 0, found / scale, 0).float().double()
+
+
+def factors(w, screen, settings, removed):
+    """Predictions, and the mean square of the rows of genes that are not unseen."""
+    rows = visible_rows(w, settings)
+    unseen = set(settings.get("unseen", []))
+    networks = []
+    for (sources, targets), values in zip(screen.networks, screen.weights(settings["weights"])):
+        networks.append(torch.zeros(screen.genes, screen.genes).index_put((targets, sources), values, accumulate=True))
+    if settings["similar"]:
+        networks += [similar_to(screen, network, settings["similar"], unseen) for network in networks]
+    x = w["own"] * rows + sum(strength * network @ rows for strength, network in zip(w["heard"], networks))
+    if settings["features"] != "none":
+        x = x + w.linear("from_features", screen.features)
+    head, labels = w.at("head"), len(w["head.bias"])
+    scores = []
+    for genes in removed:
+        states = [x[gene] for gene in sorted(set(genes))]
+        score = head["bias"] + sum((state[-labels:] for state in states), torch.zeros(labels))
+        of_pairs = []
+        for i, p in enumerate(states):
+            for q in states[:i]:
+                a, b = p[:-labels], q[:-labels]
+                of_pairs.append((a * b) @ head["products"])
+                if "head.first.weight" in w.values:
+                    inside = F.gelu(head.linear("first", torch.cat([a + b, a * b])))
+                    of_pairs[-1] = of_pairs[-1] + head.linear("second", inside)
+        scores.append(score + sum(of_pairs) / len(of_pairs) if of_pairs else score)
+    kept = [gene for gene in range(screen.genes) if gene not in unseen]
+    return torch.stack(scores), settings["shrink"] * (w["table"][kept] ** 2).mean()
+
+
 # ---- the baselines
 def dango(w, screen, settings, removed):
     """Predictions, and the reconstruction error."""
@@ -352,6 +405,7 @@ DEFAULTS = {
     "dango": dict(zero_weight=0.1, ramp_epochs=10),
     "mlp": {},
     "wild_type": dict(layers=2, weights="normalised", features="none"),
+    "factors": dict(similar=32, weights="normalised", shrink=10, features="none"),
 }
 
 
@@ -365,6 +419,8 @@ def predict(weights, screen, settings, removed):
         return dango(w, screen, settings, removed)
     if name == "wild_type":
         return wild_type_model(w, screen, settings, removed), 0
+    if name == "factors":
+        return factors(w, screen, settings, removed)
     return gene_mlp(w, settings, removed), 0
 
 
@@ -379,6 +435,8 @@ def total_loss(weights, screen, settings, case):
         share = 1 - 0.5 * min(1, case["epoch"] / ramp_epochs)
     difference = prediction - labels
     loss = (difference**2).mean() if case["loss"] == "mse" else torch.log(torch.cosh(difference)).mean()
+    if settings["name"] == "factors":
+        return prediction, loss + reconstruction  # which is not weighed
     return prediction, share * reconstruction + (1 - share) * loss
 
 

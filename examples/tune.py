@@ -27,12 +27,12 @@ SEED = 1  # of the search; a trial's own train.seed is the config's
 
 
 def suggest(trial):
-    """The settings of a trial: the search space."""
+    """The settings of a trial: the search space, of the model `factors`."""
     return {
-        "train.lr": trial.suggest_float("train.lr", 3e-4, 5e-3, log=True),
-        "train.weight_decay": trial.suggest_float("train.weight_decay", 1e-3, 0.2, log=True),
-        "train.hide": trial.suggest_float("train.hide", 0.1, 0.7),
-        "model.dropout": trial.suggest_float("model.dropout", 0.0, 0.5),
+        "train.lr": trial.suggest_float("train.lr", 5e-3, 5e-2, log=True),
+        "train.hide": trial.suggest_float("train.hide", 0.1, 0.6),
+        "model.shrink": trial.suggest_float("model.shrink", 1, 100, log=True),
+        "model.similar": trial.suggest_categorical("model.similar", [0, 32]),
         "model.width": trial.suggest_categorical("model.width", [64, 128, 256]),
     }
 

@@ -37,11 +37,11 @@ CHAPTERS = {
     "Errors and the library": ["Error", "UsageError", "has_cuda", "library_path"],
 }  # fmt: skip
 NN_CHAPTERS = {
-    "lacuna.nn: models": ["Model", "make_model", "HeteroGin", "Dango", "GeneMlp", "WildType", "GeneGraph", "gene_sets"],
+    "lacuna.nn: models": ["Model", "make_model", "HeteroGin", "Dango", "GeneMlp", "WildType", "Factors", "GeneGraph", "gene_sets"],
     "lacuna.nn: checkpoints": ["Checkpoint", "load_checkpoint", "save_checkpoint"],
     "lacuna.nn: layers": [
         "GIN", "SAGE", "GCN", "Dense", "GraphDense", "GraphMlp", "Norm", "attend", "make_merge", "SumMerge", "MeanMerge",
-        "AttentionMerge", "PairwiseMerge", "Pool", "GlobalHead", "LocalHead", "PairHead",
+        "AttentionMerge", "PairwiseMerge", "Pool", "GlobalHead", "LocalHead", "PairHead", "ProductHead",
         "HiddenGenes", "Metabolism",
     ],
 }  # fmt: skip

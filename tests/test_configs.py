@@ -24,4 +24,4 @@ def test_it_trains(config, screen, tmp_path):
 def test_what_there_is():
     names = {path.stem for path in CONFIGS}
     assert {"tiny", "demo", "yeast-sum", "yeast-pairwise", "dango", "costanzo2010", "collins2007", "unseen-collins2007",
-            "unseen-costanzo2010"} <= names
+            "unseen-costanzo2010", "unseen-demo"} <= names

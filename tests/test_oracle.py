@@ -86,11 +86,21 @@ CASES = {
         }.items()
     },
     **{
+        f"factors-{name}": (dict(name="factors", width=16, **settings), {"labels": 2})
+        for name, settings in {
+            "usual": dict(similar=40),
+            "products": dict(similar=0, head_width=0, weights="none"),
+            "features": dict(similar=40, features="beside", weights="values", shrink=0.5),
+        }.items()
+    },
+    **{
         f"hidden-{name}": (model, {"epoch": 4, "hidden": dict(unseen=UNSEEN, probability=p, training=training)})
         for name, model, p, training in (
             ("hetero_gin", hetero_gin(features="beside"), 0.3, True),
             ("predicting", hetero_gin(local="wild_type"), 0.3, False),
             ("wild_type", dict(name="wild_type", width=16, dropout=0), 0.6, True),
+            ("factors", dict(name="factors", width=16, similar=40), 0.3, True),
+            ("factors-predicting", dict(name="factors", width=16, similar=40, features="beside"), 0.3, False),
             ("dango", dict(name="dango", width=16), 0.3, True),
             ("mlp", dict(name="mlp", width=16, dropout=0), 0.3, True),
         )
@@ -162,11 +172,11 @@ def test_model_agrees_with_the_oracle(job, name):
     answer = plain_models.read_safetensors(job["folder"] / f"{name}.safetensors")
     settings = case["model"]
     if "hidden" in case:
-        settings = {**settings, "hidden": answer["hidden"] > 0}
+        settings = {**settings, "hidden": answer["hidden"] > 0, "unseen": UNSEEN}
         hidden = set(answer["hidden"].nonzero().flatten().tolist())
         assert hidden >= set(UNSEEN) and (len(hidden) > len(UNSEEN)) == case["hidden"]["training"]
     weights = {key: value.requires_grad_() for key, value in part(answer, "weight/").items()}
-    assert len(weights) > 5
+    assert len(weights) >= 5
     prediction, loss = plain_models.total_loss(weights, screen, settings, case)
     loss.backward()
     found = dict(prediction=answer["prediction"], loss=answer["loss"])

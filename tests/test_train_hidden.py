@@ -58,6 +58,18 @@ def test_the_checkpoint_says_who_was_never_seen(unseen):
     assert "hidden.unknown" not in tensors(without / "checkpoints/last.safetensors")
 
 
+def test_where_no_row_is_learned_none_is_shown(unseen):
+    """With hide 1 a model without graph knows a gene from none, seen or not; a run that goes on keeps that."""
+    folder, _ = unseen
+    given = words(folder, folder / "rowless", **{**settings(unseen), "model__name": "mlp", "train__hide": 1})
+    place = given.index("model.layers=1")  # the model `mlp` has no layers
+    succeed(*given[: place - 1], *given[place + 1 :])
+    assert about(folder / "rowless")["hidden"]["unseen"] == list(range(12))
+    (folder / "some.csv").write_text("g11\ng0\ng1\n")
+    succeed("predict", folder / "rowless", "--samples", folder / "some.csv", "--out", folder / "rowless.csv")
+    assert len({line.split(",", 1)[1] for line in (folder / "rowless.csv").read_text().splitlines()[1:]}) == 1
+
+
 def test_genes_that_were_never_seen_are_all_the_same_to_a_model_without_graph(unseen):
     folder, _ = unseen
     given = words(folder, folder / "mlp", **{**settings(unseen), "model__name": "mlp"})

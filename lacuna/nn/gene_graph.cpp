@@ -15,6 +15,7 @@
 #include "lacuna/core/random.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/graph/graph_plan.h"
+#include "lacuna/graph/similar_genes.h"
 #include "lacuna/ops/masks/masks.h"
 #include "lacuna/torch/find_operator.h"
 
@@ -41,11 +42,7 @@ Tensor bytes_tensor(std::span<const std::byte> bytes) {
   return tensor;
 }
 
-struct Ends {
-  std::vector<uint32_t> sources, targets;  // [E]
-  explicit Ends(const EdgeType& type) : sources(type.sources()), targets(type.targets()) {}
-  EdgeList list() const { return {sources, targets}; }
-};
+Ends ends_of(const EdgeType& type) { return {type.sources(), type.targets()}; }
 
 // Each [N, d] on the device; what is missing is the mean of its column, 0 where all of it is.
 std::vector<std::pair<std::string, Tensor>> features_of(const NodeType& genes, at::Device device) {
@@ -235,19 +232,23 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
     sizes_.push_back(int64_t(type->size()));
   }
   plan_ = bytes_tensor((plans ? plans->graph : plan_gene_edges(graph)).bytes());
-  if (device.is_cpu()) {
-    buffers_ = {plan_};
-  } else {
-    static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
-    const auto ready = plans ? OptionalTensor(bytes_tensor(plans->slabs.bytes())) : std::nullopt;
-    const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
-    const auto [on_device, its_slabs, number] = place.call(plan_, like, true, ready);
-    buffers_ = {on_device, its_slabs};
-    sizes_.push_back(number);
-  }
+  place(device, plans);
   add_values(graph);
   add_mask_layout(graph);
   add_metabolism(graph, device);
+}
+
+void GeneGraph::place(at::Device device, const CachedPlan* plans) {
+  if (device.is_cpu()) {
+    buffers_ = {plan_};
+    return;
+  }
+  static const auto place = find_operator<PlaceSignature>("lacuna::place_graph");
+  const auto ready = plans ? OptionalTensor(bytes_tensor(plans->slabs.bytes())) : std::nullopt;
+  const Tensor like = at::empty({0}, at::TensorOptions(at::kByte).device(device));
+  const auto [on_device, its_slabs, number] = place.call(plan_, like, true, ready);
+  buffers_ = {on_device, its_slabs};
+  sizes_.push_back(number);
 }
 
 void GeneGraph::add_values(const HeteroGraph& graph) {
@@ -347,7 +348,7 @@ void GeneGraph::add_metabolism(const HeteroGraph& graph, at::Device device) {
   if (!stoichiometry) return;
   const EdgeValue* coefficients = find_coefficients(*stoichiometry, why);
   if (!coefficients) return;
-  const Ends of_rules(*rules), of_stoichiometry(*stoichiometry);
+  const Ends of_rules = ends_of(*rules), of_stoichiometry = ends_of(*stoichiometry);
   const uint32_t reactions = graph.nodes("reaction").size();
   const uint32_t metabolites = graph.nodes("metabolite").size();
   bipartite_sizes_ = {genes_, reactions, metabolites};
@@ -524,6 +525,83 @@ Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {
   const Scope scope("aggregation");
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "mean", false, {}, {});
+}
+
+GeneGraph GeneGraph::with_networks(int64_t genes, const std::vector<std::string>& types,
+                                   const std::vector<Ends>& networks) const {
+  GeneGraph other = *this;
+  other.genes_ = genes;
+  other.types_ = types;
+  other.sizes_ = {genes, int64_t(types.size())};
+  std::vector<EdgeList> lists;
+  for (const Ends& network : networks) {
+    lists.push_back(network.list());
+    other.sizes_.push_back(int64_t(network.sources.size()));
+  }
+  other.plan_ = bytes_tensor(GraphPlan::make(uint32_t(genes), lists).bytes());
+  other.place(device(), nullptr);
+  other.features_.clear();
+  other.values_ = Tensor();
+  other.mask_table_ = std::make_shared<std::vector<Tensor>>();
+  other.cones_ = std::make_shared<Cones>();
+  other.neighbours_ = std::make_shared<std::pair<Tensor, Tensor>>();
+  other.bipartite_sizes_.clear();
+  other.why_no_values_ = other.why_no_metabolism_ = "these are networks that a model made";
+  return other;
+}
+
+std::pair<GeneGraph, Tensor> GeneGraph::between(const std::vector<int64_t>& genes,
+                                                const Tensor& weights) const {
+  const GraphPlan plan = plan_on_host();
+  std::vector<int64_t> place(size_t(genes_), -1);
+  for (size_t i = 0; i < genes.size(); ++i) place[size_t(genes[i])] = int64_t(i);
+  std::vector<Ends> networks(plan.type_count());
+  std::vector<int64_t> kept;  // numbers of the edges that are left, all types in one row
+  for (uint32_t t = 0; t < plan.type_count(); ++t) {
+    const CsrView csr = plan.by_target(t);
+    for (size_t target = 0; target < genes.size(); ++target)
+      for (uint32_t k = csr.ptr[genes[target]]; k < csr.ptr[genes[target] + 1]; ++k) {
+        const int64_t source = place[plan.neighbour(csr, k)];
+        if (source < 0) continue;
+        networks[t].sources.push_back(uint32_t(source));
+        networks[t].targets.push_back(uint32_t(target));
+        kept.push_back(int64_t(plan.first_edge(t) + csr.edge[k]));
+      }
+  }
+  const Tensor numbers = at::tensor(kept, at::kLong).to(device());
+  return {with_networks(int64_t(genes.size()), types_, networks),
+          weights.defined() ? weights.index_select(0, numbers) : Tensor()};
+}
+
+std::pair<GeneGraph, Tensor> GeneGraph::with_similar(int64_t count,
+                                                     const std::vector<int64_t>& silent,
+                                                     const Tensor& weights) const {
+  const GraphPlan plan = plan_on_host();
+  std::vector<bool> is_silent(size_t(genes_), false);
+  for (const int64_t gene : silent) is_silent[size_t(gene)] = true;
+  const Tensor on_host = weights.to(at::kCPU, at::kFloat).contiguous();
+  const float* const all = on_host.const_data_ptr<float>();
+  std::vector<std::string> types = types_;
+  std::vector<Ends> networks(plan.type_count());
+  std::vector<Tensor> values = {on_host};
+  for (uint32_t t = 0; t < plan.type_count(); ++t) {
+    Ends& own = networks[t];
+    const CsrView csr = plan.by_target(t);
+    own.sources.resize(plan.edge_count(t));
+    own.targets.resize(plan.edge_count(t));
+    for (uint32_t v = 0; v < plan.node_count(); ++v)
+      for (uint32_t k = csr.ptr[v]; k < csr.ptr[v + 1]; ++k) {
+        own.sources[csr.edge[k]] = plan.neighbour(csr, k);
+        own.targets[csr.edge[k]] = v;
+      }
+    const std::span of_type(all + plan.first_edge(t), own.sources.size());
+    const WeightedEdges edges = {plan.node_count(), own.sources, own.targets, of_type};
+    SimilarGenes similar = similar_genes(edges, uint32_t(count), is_silent, at::get_num_threads());
+    values.push_back(at::tensor(similar.weights, at::kFloat));
+    networks.push_back({std::move(similar.sources), std::move(similar.targets)});
+    types.push_back(types_[t] + ", similar");
+  }
+  return {with_networks(genes_, types, networks), at::cat(values).to(device())};
 }
 
 Tensor GeneGraph::edges(int64_t type) const {

@@ -53,6 +53,12 @@ ModelInput wild_type(const ModelInput& input);
 // keep [N, B] bool.
 at::Tensor kept_genes(const ModelInput& input, int64_t genes);
 
+// Edge e goes from sources[e] to targets[e].
+struct Ends {
+  std::vector<uint32_t> sources, targets;  // [E]
+  EdgeList list() const { return {sources, targets}; }
+};
+
 // How much an edge counts.
 //   none         1
 //   values       its value in the screen; 1 in types without values
@@ -75,6 +81,7 @@ class GeneGraph {
   int64_t genes() const { return genes_; }
   int64_t type_count() const { return int64_t(types_.size()); }
   const std::vector<std::string>& types() const { return types_; }
+  int64_t edge_count() const { return int64_t(plan_on_host().edge_count()); }  // of all types
   // [N, d] f32, given node features of these names side by side; no name: all of them. undefined
   // where there are none. A number that is missing (NaN) is the mean of its column. Throws Error
   // for a name that is not there.
@@ -122,6 +129,17 @@ class GeneGraph {
   at::Tensor neighbour_states(const at::Tensor& x, const ModelInput& input) const;
   // Mean over kept in-neighbours. x [N, B, H] -> [T, N, B, H]
   at::Tensor mean(const at::Tensor& x, const ModelInput& input) const;
+  // The networks between these genes alone (ascending), numbered by their places among them.
+  // weights [E] of this graph, or undefined; those of the edges that are left come along. It
+  // sums over the wild type's edges and is for nothing else: it has no features, masks and
+  // metabolism.
+  std::pair<GeneGraph, at::Tensor> between(const std::vector<int64_t>& genes,
+                                           const at::Tensor& weights = {}) const;
+  // The same networks, and behind them for each the network of its `count` most similar genes
+  // (similar_genes.h), of which `silent` ones are heard by nobody. weights [E] of this graph; with
+  // those of the new edges behind. For sums over the wild type's edges and nothing else, too.
+  std::pair<GeneGraph, at::Tensor> with_similar(int64_t count, const std::vector<int64_t>& silent,
+                                                const at::Tensor& weights) const;
   // The distinct edges of a type: [2, E] i64 on the device, sources then targets; made on call.
   at::Tensor edges(int64_t type) const;
 
@@ -139,8 +157,12 @@ class GeneGraph {
 
  private:
   GraphPlan plan_on_host() const;
+  // Other networks between so many genes, on the same device, and nothing else.
+  GeneGraph with_networks(int64_t genes, const std::vector<std::string>& types,
+                          const std::vector<Ends>& networks) const;
   ConeRoom most_of_cone(int64_t widest) const;
   void check_masks(const ModelInput& input) const;
+  void place(at::Device device, const CachedPlan* plans);  // the plan
   void add_values(const HeteroGraph& graph);
   void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);

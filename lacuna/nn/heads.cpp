@@ -140,6 +140,41 @@ at::Tensor PairHead::score_sets(const at::Tensor& rows, const at::Tensor& sets,
   return offsets + scores.sum(1) / both.sum(1).clamp_min(1);
 }
 
+ProductHead::ProductHead(int64_t width, int64_t hidden, int64_t labels) : width_(width) {
+  const auto sign = 1 - 2 * at::arange(width).remainder(2).to(at::kFloat);  // [H]
+  products_ = register_parameter("products", sign.unsqueeze(1).repeat({1, labels}));
+  bias_ = register_parameter("bias", at::zeros({labels}));
+  if (hidden == 0) return;
+  first_ = register_module("first", std::make_shared<Dense>(2 * width, hidden));
+  second_ = register_module("second", std::make_shared<Dense>(hidden, labels, kScoreStd));
+}
+
+at::Tensor ProductHead::forward(const at::Tensor& rows, const at::Tensor& sets) {
+  if (!sets.is_cpu() || at::GradMode::is_enabled()) return score_sets(rows, sets);
+  return score_by_size(sets, [&](const at::Tensor& samples, int64_t k) {
+    return score_sets(rows.index_select(0, samples).narrow(1, 0, k),
+                      sets.index_select(0, samples).narrow(1, 0, k));
+  });
+}
+
+at::Tensor ProductHead::score_sets(const at::Tensor& rows, const at::Tensor& sets) {
+  const int64_t k = sets.size(1), labels = rows.size(2) - width_;
+  const auto present = sets.ge(0).unsqueeze(-1);  // [B, k, 1]
+  const auto own = rows.narrow(2, width_, labels).masked_fill(present.logical_not(), 0);
+  const auto offsets = own.sum(1) + bias_;  // [B, L]
+  if (k == 1) return offsets;
+  const auto factors = rows.narrow(2, 0, width_);                // [B, k, H]
+  const auto pairs = at::triu_indices(k, k, 1, sets.options());  // [2, P]
+  const auto a = factors.index_select(1, pairs[0]), b = factors.index_select(1, pairs[1]);
+  const auto both = present.index_select(1, pairs[0])
+                        .logical_and(present.index_select(1, pairs[1]));  // [B, P, 1]
+  const auto product = a * b;                                             // [B, P, H]
+  auto scores = at::matmul(product, products_);                           // [B, P, L]
+  if (first_)
+    scores = scores + second_->forward(at::gelu(first_->forward(at::cat({a + b, product}, -1))));
+  return offsets + scores.masked_fill(both.logical_not(), 0).sum(1) / both.sum(1).clamp_min(1);
+}
+
 at::Tensor rows_of_sets(const at::Tensor& genes, const at::Tensor& sets) {
   return genes.index_select(0, sets.clamp_min(0).reshape(-1))
       .reshape({sets.size(0), sets.size(1), genes.size(1)});

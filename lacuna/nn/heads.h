@@ -77,6 +77,28 @@ class PairHead : public torch::nn::Module {
   std::shared_ptr<Dense> offset_hidden_, offset_, pair_hidden_, pair_;
 };
 
+// Two genes by the products of their factors:
+//
+//   sum over genes of their offsets
+//     + mean over pairs of (a * b) W + second(gelu(first([a + b, a * b]))) + bias
+//
+// A gene's row has H factors and, behind them, an offset for every label. W [H, L] starts at 1 and
+// -1 by turns, so that like genes can do the same and the opposite. hidden: the width between first
+// and second; 0: products alone. A set of one has its offsets and the bias; an empty set the bias.
+class ProductHead : public torch::nn::Module {
+ public:
+  ProductHead(int64_t width, int64_t hidden, int64_t labels);
+  // rows [B, k, H + L]: a row a place of the sets; sets [B, k] as in ModelInput -> [B, L].
+  at::Tensor forward(const at::Tensor& rows, const at::Tensor& sets);
+
+ private:
+  at::Tensor score_sets(const at::Tensor& rows, const at::Tensor& sets);
+
+  int64_t width_;
+  std::shared_ptr<Dense> first_, second_;  // null where hidden is 0
+  at::Tensor products_, bias_;             // W [H, L], [L]
+};
+
 // genes [N, H], sets [B, k] -> [B, k, H]; of a place without a gene that of gene 0, which is not
 // looked at.
 at::Tensor rows_of_sets(const at::Tensor& genes, const at::Tensor& sets);

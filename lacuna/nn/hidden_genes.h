@@ -27,7 +27,8 @@ class HiddenGenes : public torch::nn::Module {
   // tensor that stays where it is: a recorded step reads the draw of each replay.
   void draw(double p, uint64_t seed, uint64_t step);
 
-  at::Tensor forward(const at::Tensor& rows) const;  // [N, H] -> [N, H]
+  at::Tensor forward(const at::Tensor& rows) const;     // [N, H] -> [N, H]
+  const at::Tensor& always() const { return always_; }  // [N, 1] bool: the unseen genes
   // [N, 1] bool: who is hidden now
   const at::Tensor& hidden() const { return is_training() ? drawn_ : always_; }
 

@@ -150,6 +150,7 @@ const char* const kEveryModel[] = {
     "{name: hetero_gin, width: 16, layers: 2, dropout: 0, local: neighbours, weights: normalised}",
     "{name: hetero_gin, width: 16, layers: 1, dropout: 0, local: wild_type, output: local}",
     "{name: wild_type, width: 16, dropout: 0, features: beside, feature_names: [given]}",
+    "{name: factors, width: 16, similar: 3, features: beside, feature_names: [given]}",
     "{name: dango, width: 16}",
     "{name: mlp, width: 16, dropout: 0}",
     "{name: lost_neighbours, width: 16}",
@@ -309,8 +310,8 @@ TEST(Model, WrongSettingsAreNamed) {
   const auto make = [&](const std::string& settings) {
     return make_model(YAML::Load(settings), graph, 1, 1);
   };
-  EXPECT_ERROR(make("{width: 8}"), "the model has no name; there are: dango, hetero_gin");
-  EXPECT_ERROR(make("{name: gin}"), "there is no model 'gin'; there are: dango, hetero_gin");
+  EXPECT_ERROR(make("{width: 8}"), "the model has no name; there are: dango, factors");
+  EXPECT_ERROR(make("{name: gin}"), "there is no model 'gin'; there are: dango, factors");
   EXPECT_ERROR(make("{name: hetero_gin, with: 8}"), "'model.with'; did you mean 'model.width'?");
   EXPECT_ERROR(make("{name: dango, merge: sum}"), "there is no setting 'model.merge'");
   EXPECT_ERROR(

@@ -14,6 +14,7 @@
 // that was not asked for.
 #include <torch/library.h>
 
+#include "lacuna/graph/similar_genes.h"
 #include "lacuna/torch/common.h"
 #if LACUNA_HAVE_CUDA
 #include "lacuna/torch/cuda.h"
@@ -44,6 +45,30 @@ Tensor make_plan(int64_t nodes, at::TensorList edges, at::ArrayRef<std::string> 
   return copy_bytes(plan.bytes());
 }
 
+// The network of similar genes (graph/similar_genes.h) of one with edges [2, E] and weights [E]
+// f32; silent [N] bool. Its edges [2, E'] i64 and weights [E'] f32.
+std::tuple<Tensor, Tensor> similar_genes_of(int64_t nodes, const Tensor& edges,
+                                            const Tensor& weights, int64_t count,
+                                            const Tensor& silent) {
+  LACUNA_ASSERT(nodes >= 1 && nodes < UINT32_MAX && count >= 0 && silent.numel() == nodes);
+  const std::vector<uint32_t> sources = node_indices(edges, 0), targets = node_indices(edges, 1);
+  for (const auto* ends : {&sources, &targets})
+    for (const uint32_t node : *ends)
+      if (node >= nodes) throw Error("an edge has node {}, but there are {} nodes", node, nodes);
+  const Tensor values = weights.to(at::kCPU, at::kFloat).contiguous();
+  LACUNA_ASSERT(size_t(values.numel()) == sources.size());
+  const Tensor marks = silent.to(at::kCPU, at::kBool).contiguous();
+  const bool* const mark = marks.const_data_ptr<bool>();
+  const SimilarGenes similar = similar_genes(
+      {uint32_t(nodes), sources, targets, {values.const_data_ptr<float>(), sources.size()}},
+      uint32_t(std::min(count, nodes)), std::vector<bool>(mark, mark + nodes));
+  const auto ends = [](const std::vector<uint32_t>& numbers) {
+    return at::tensor(std::vector<int64_t>(numbers.begin(), numbers.end()), at::kLong);
+  };
+  return {at::stack({ends(similar.sources), ends(similar.targets)}),
+          at::tensor(similar.weights, at::kFloat)};
+}
+
 bool has_cuda() {
 #if LACUNA_HAVE_CUDA
   return true;
@@ -66,6 +91,10 @@ void check_errors() {
 TORCH_LIBRARY(lacuna, m) {
   m.def("make_plan(int num_nodes, Tensor[] edges, str[] names) -> Tensor",
         lacuna::torch_ops::make_plan);
+  m.def(
+      "similar_genes(int num_nodes, Tensor edges, Tensor weights, int count, Tensor silent) -> "
+      "(Tensor, Tensor)",
+      lacuna::torch_ops::similar_genes_of);
   m.def("has_cuda() -> bool", lacuna::torch_ops::has_cuda);
   m.def("check_errors() -> ()", lacuna::torch_ops::check_errors);
 }

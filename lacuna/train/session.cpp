@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <span>
 
 #include "lacuna/core/error.h"
@@ -115,6 +116,12 @@ void choose_threads(const Config& config, uint64_t genes, bool is_training) {
   at::set_num_threads(is_known && numbers < kEnough ? 1 : usual);
 }
 
+std::vector<int64_t> every_gene(const Screen& screen) {
+  std::vector<int64_t> all(screen.graph().genes().size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // The genes that no training sample with a measured label removes, ascending.
 std::vector<int64_t> unseen_genes(const Screen& screen, const LabelScale& labels,
                                   std::span<const uint32_t> training) {
@@ -175,8 +182,14 @@ ScreenSession assemble(const Config& config, const LabelScale* trained, const No
   GeneGraph graph = place_graph(screen, seen.graph, device, note);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (!trained) tell_of_edge_values(*model, seen.graph, note);
-  if (config.train.hide > 0)  // of a run that is opened take_up() then says who is unseen
-    model->hide_genes(trained ? std::vector<int64_t>() : unseen_genes(screen, labels, training));
+  if (config.train.hide > 0) {
+    std::vector<int64_t> always;  // of a run that is opened take_up() then says who
+    if (!trained && config.train.hide == 1)
+      always = every_gene(screen);  // no row is ever learned: none may be shown later
+    else if (!trained)
+      always = unseen_genes(screen, labels, training);
+    model->hide_genes(always);
+  }
   check_ranks(config.model, group);
   if (config.train.precision == "bf16") model->compute_in(at::kBFloat16);
   if (device.is_cpu()) choose_threads(config, screen.graph().genes().size(), !trained);

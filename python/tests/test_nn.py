@@ -40,6 +40,8 @@ CASES = {
     "wild_type": {"name": "wild_type", "width": 8, "dropout": 0},
     "wild_type-instead": {"name": "wild_type", "width": 8, "layers": 1, "dropout": 0, "weights": "none", "features":
                           "instead", "feature_names": ["x"]},
+    "factors": {"name": "factors", "width": 8, "similar": 3},
+    "factors-beside": {"name": "factors", "width": 8, "head_width": 0, "similar": 0, "weights": "none", "features": "beside"},
 }
 
 
@@ -109,6 +111,8 @@ def test_predictions_and_gradients_are_the_oracles(screen, tmp_path, name):
         )
         share = 1 - 0.5 * 3 / 10 if settings["name"] == "dango" else 0
         theirs_loss = share * reconstruction + (1 - share) * (theirs - target).square().mean()
+        if settings["name"] == "factors":
+            theirs_loss = theirs_loss + reconstruction
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
         a, b = gradients(model, ours_loss), gradients(model, theirs_loss)
     largest = max(gradient.abs().max() for gradient in b.values())
@@ -155,7 +159,7 @@ def test_a_run_opens_and_predicts_as_the_program(screen, tmp_path, name):
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["sum", "wild_type", "dango", "mlp"])
+@pytest.mark.parametrize("name", ["sum", "wild_type", "factors", "dango", "mlp"])
 def test_a_run_with_hidden_genes_opens_and_predicts_as_the_program(screen, tmp_path, name):
     run = train(screen, tmp_path, CASES[name], hide=0.4, lr="0.1")
     model = run.model()
@@ -177,6 +181,7 @@ def test_features_are_chosen_by_name(screen):
     with pytest.raises(ValueError, match="no feature 'y'; the genes have: x"):
         graph.chosen_features(["y"])
     assert isinstance(lacuna.nn.make_model(CASES["wild_type-instead"], graph, labels=2), lacuna.nn.WildType)
+    assert isinstance(lacuna.nn.make_model(CASES["factors-beside"], graph, labels=2), lacuna.nn.Factors)
 
 
 def test_a_pair_head_adds_offsets_and_the_mean_of_pairs(seed):
@@ -194,13 +199,31 @@ def test_a_pair_head_adds_offsets_and_the_mean_of_pairs(seed):
     assert not head(rows, torch.tensor([[-1, -1, -1]])).any() and pairs[0].abs().min() > 1e-6
 
 
+def test_a_product_head_adds_offsets_products_and_the_mean_of_pairs(seed):
+    torch.manual_seed(seed)
+    head, rows = moved(lacuna.nn.ProductHead(4, 3, 2)), torch.randn(1, 3, 6)
+
+    def score(*genes):
+        return head(rows[:, list(genes)], torch.tensor([genes]))[0] - head.bias
+
+    torch.testing.assert_close(score(1), rows[0, 1, 4:])  # its offsets alone
+    pairs = [score(a, b) - score(a) - score(b) for a, b in ((0, 1), (0, 2), (1, 2))]
+    torch.testing.assert_close(score(0, 1, 2), sum(score(gene) for gene in range(3)) + sum(pairs) / 3)
+    torch.testing.assert_close(score(2, 0, 1), score(0, 1, 2))
+    assert torch.equal(head(rows, torch.tensor([[-1, -1, -1]]))[0], head.bias) and pairs[0].abs().min() > 1e-6
+    alone = lacuna.nn.ProductHead(4, 0, 1)
+    a, b = rows[0, 0], rows[0, 1]
+    expected = a[4] + b[4] + a[0] * b[0] - a[1] * b[1] + a[2] * b[2] - a[3] * b[3]
+    torch.testing.assert_close(alone(rows[:, :2, :5], torch.tensor([[0, 1]]))[0, 0], expected)
+
+
 def test_a_model_without_rows_hides_none(screen):
     model = lacuna.nn.make_model(CASES["instead"], lacuna.nn.GeneGraph.of(screen), labels=2)
     with pytest.raises(ValueError, match="no row of a gene"):
         model.hide_genes([1])
 
 
-@pytest.mark.parametrize("name", ["dango", "instead", "mlp", "gate", "normalised", "wild_type-instead"])
+@pytest.mark.parametrize("name", ["dango", "instead", "mlp", "gate", "normalised", "wild_type-instead", "factors", "factors-beside"])
 def test_the_same_seed_starts_from_the_programs_weights(screen, tmp_path, name):
     run = train(screen, tmp_path, CASES[name], lr="0")
     weights = lacuna.nn.load_checkpoint(run.checkpoint("last")).weights

@@ -13,9 +13,10 @@ parameters; ``torch.autocast`` gives bf16.
 from .checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from .convolutions import GCN, GIN, SAGE
 from .dango import Dango
+from .factors import Factors
 from .gene_graph import GeneGraph
 from .gene_mlp import GeneMlp
-from .heads import GlobalHead, LocalHead, PairHead, Pool
+from .heads import GlobalHead, LocalHead, PairHead, Pool, ProductHead
 from .hetero_gin import HeteroGin, Metabolism
 from .hidden_genes import HiddenGenes
 from .layers import Dense, GraphDense, GraphMlp, Norm, attend
@@ -28,6 +29,7 @@ __all__ = [
     "Checkpoint",
     "Dango",
     "Dense",
+    "Factors",
     "GCN",
     "GIN",
     "GeneGraph",
@@ -45,6 +47,7 @@ __all__ = [
     "PairHead",
     "PairwiseMerge",
     "Pool",
+    "ProductHead",
     "SAGE",
     "SumMerge",
     "WildType",

@@ -82,6 +82,43 @@ class PairHead(nn.Module):
         return offsets + scores.sum(1) / both.sum(1).clamp_min(1)
 
 
+class ProductHead(nn.Module):
+    """Two genes by the products of their factors: rows [B, k, H + L], sets [B, k] -> [B, L].
+
+    A gene's row has H factors and behind them an offset for every label. The sum over genes of their offsets, and the mean
+    over pairs of (a * b) products + second(gelu(first([a + b, a * b]))), and a bias. A set of one has its offsets and the
+    bias; an empty set the bias.
+
+    Args:
+        width: H.
+        hidden: between first and second; 0: products alone.
+        labels: L.
+    """
+
+    def __init__(self, width: int, hidden: int, labels: int):
+        super().__init__()
+        self.width = width
+        signs = 1 - 2 * (torch.arange(width) % 2).float()
+        self.products = nn.Parameter(signs.unsqueeze(1).repeat(1, labels))
+        self.bias = nn.Parameter(torch.zeros(labels, dtype=torch.float32))
+        self.first = Dense(2 * width, hidden) if hidden else None
+        self.second = Dense(hidden, labels, SCORE_STD) if hidden else None
+
+    def forward(self, rows: Tensor, sets: Tensor) -> Tensor:
+        present = (sets >= 0).unsqueeze(-1)  # [B, k, 1]
+        offsets = rows[..., self.width :].masked_fill(~present, 0).sum(1) + self.bias
+        if sets.shape[1] == 1:
+            return offsets
+        one, other = torch.triu_indices(sets.shape[1], sets.shape[1], 1, device=sets.device)
+        a, b = rows[:, one, : self.width], rows[:, other, : self.width]  # [B, P, H]
+        both = present[:, one] & present[:, other]  # [B, P, 1]
+        product = a * b
+        scores = product @ self.products  # [B, P, L]
+        if self.first is not None and self.second is not None:
+            scores = scores + self.second(F.gelu(self.first(torch.cat([a + b, product], -1))))
+        return offsets + scores.masked_fill(~both, 0).sum(1) / both.sum(1).clamp_min(1)
+
+
 class LocalHead(nn.Module):
     """How much the removed genes of a sample change each other: genes [N, H], sets [B, k] -> [B, L].
 

@@ -103,11 +103,12 @@ def make_model(settings: Mapping[str, object], graph: GeneGraph, labels: int, se
             torch's generator stands.
     """
     from .dango import Dango
+    from .factors import Factors
     from .gene_mlp import GeneMlp
     from .hetero_gin import HeteroGin
     from .wild_type import WildType
 
-    kinds = {"hetero_gin": HeteroGin, "dango": Dango, "mlp": GeneMlp, "wild_type": WildType}
+    kinds = {"hetero_gin": HeteroGin, "dango": Dango, "mlp": GeneMlp, "wild_type": WildType, "factors": Factors}
     rest = dict(settings)
     name = rest.pop("name", "hetero_gin")
     rest.pop("savings", None)  # of the program: how it computes, not what

@@ -1,0 +1,217 @@
+"""The answer of docs/unseen-genes.md, from tables to text: can a model speak for genes that training never saw?
+
+    python examples/unseen_genes.py DATA OUT [--seeds 5] [--fold-seeds 1]
+
+DATA is the folder of tables that examples/import_yeast.sh describes. For each of the two screens it draws the splits `gene`,
+`random` and five folds by gene, trains configs/unseen-SCREEN.yaml on them (`lacuna compare`), with a shuffled graph and
+without hiding beside, averages the seeds and the baseline `network` (`lacuna ensemble`), and writes OUT/unseen-genes.md with
+its picture. Killed at any moment, the same command goes on. LACUNA is the program, where it is not build/lacuna.
+
+Every run computes with one thread, so that its numbers do not depend on how busy the machine is.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+LACUNA = os.environ.get("LACUNA", str(HERE.parent / "build/lacuna"))
+SCREENS = {"collins2007": "Collins and others (2007)", "costanzo2010": "Costanzo and others (2010)"}
+FOLDS = 5
+
+
+def lacuna(*words):
+    print("lacuna", *words, flush=True)
+    subprocess.run([LACUNA, *map(str, words)], check=True, stdout=subprocess.DEVNULL)
+
+
+def make_screen(data, out, name):
+    """OUT/name with its splits."""
+    if not (out / name).exists():
+        if not (out / "both").exists():
+            script = HERE / "import_yeast.sh"
+            environment = {**os.environ, "LACUNA": LACUNA}
+            subprocess.run([script, data, out / "both", "--duplicates", "mean"], check=True, env=environment)
+        lacuna("subset", out / "both", out / name, "--where", f"screen={name}", "--where", "measured=score")
+    splits = {path.stem for path in (out / name / "splits").glob("*.npy")}
+    if "gene" not in splits:
+        lacuna("split", out / name, "--name", "gene", "--by", "gene", "--seed", 1)
+    if "random" not in splits:
+        lacuna("split", out / name, "--name", "random", "--by", "random", "--seed", 1)
+    if "fold-1" not in splits:
+        lacuna("split", out / name, "--name", "fold", "--by", "gene", "--folds", FOLDS, "--seed", 1)
+
+
+def studies(seeds, fold_seeds):
+    """By name: what is added to `lacuna compare configs/unseen-SCREEN.yaml`."""
+    return {
+        "gene": ["--seeds", seeds, "--splits", "gene"],
+        "folds": ["--seeds", fold_seeds, "--folds", "fold"],
+        "control": ["--seeds", 1, "--splits", "gene", "--set", "graph=shuffled"],
+        "random": ["--seeds", 1, "--splits", "random"],
+        "nohide": ["--seeds", 1, "--splits", "gene", "--set", "train.hide=0"],
+    }
+
+
+def run_studies(out, name, seeds, fold_seeds):
+    config = HERE.parent / f"configs/unseen-{name}.yaml"
+    for study, words in studies(seeds, fold_seeds).items():
+        folder = out / "runs" / f"{name}-{study}"
+        lacuna("compare", config, "--set", f"screen={out / name}", "--set", "train.compute_threads=1", "--out", folder, *words)
+    for split in ["gene", *(f"fold-{i + 1}" for i in range(FOLDS))]:
+        runs = sorted((out / "runs" / (f"{name}-gene" if split == "gene" else f"{name}-folds")).glob(f"{split}_seed=*"))
+        folder = out / "runs" / f"{name}-ensemble-{split}"
+        if not folder.exists():
+            lacuna("ensemble", *runs, "--baseline", "network", "--out", folder)
+
+
+# ---- what came out
+def evaluation(run):
+    """Of the test part's only label."""
+    part = json.loads((run / "evaluation.json").read_text())["parts"]["test"]
+    return next(iter(part["labels"].values()))
+
+
+def interval(pair):
+    return f"{pair[0]:.3f} to {pair[1]:.3f}"
+
+
+def against_network(found):
+    """The difference to `network`, its interval and the verdict."""
+    difference = found["baselines"]["network"]["difference"]
+    value = difference["pearson"]
+    return f"{value['value']:+.3f} ({interval(value['interval'])})", difference["model_is"]
+
+
+def rows_of(out, name, study):
+    """The rows of the test part in a study's summary, by split and predictor."""
+    rows = json.loads((out / "runs" / f"{name}-{study}" / "summary.json").read_text())["rows"]
+    return {(row["split"], row["predictor"]): row for row in rows if row["part"] == "test"}
+
+
+def mean_of(row):
+    value = row["pearson"]
+    spread = f" +- {value['sd']:.3f}" if value["runs"] > 1 and value["sd"] is not None else ""
+    return f"{value['mean']:.3f}{spread}"
+
+
+def split_table(out):
+    lines = ["| test Pearson | " + " | ".join(f"{name}, {split}" for split in ("gene", "random") for name in SCREENS) + " |"]
+    lines.append("|---" * 5 + "|")
+    cells = {"offsets (`ridge`)": [], "`mlp`, no graph": [], "`network`": [], "**`factors`**": [], "without hiding": [],
+             "control: shuffled graph": [], "seeds and `network` together": []}
+    for split in ("gene", "random"):
+        for name in SCREENS:
+            rows = rows_of(out, name, split)
+            for label, predictor in zip(cells, ("ridge", "mlp", "network", "model")):
+                cells[label].append(mean_of(rows[split, predictor]))
+            extra = ["-"] * 3
+            if split == "gene":
+                extra = [mean_of(rows_of(out, name, study)[split, "model"]) for study in ("nohide", "control")]
+                extra.append(f"{evaluation(out / 'runs' / f'{name}-ensemble-gene')['model']['pearson']:.3f}")
+            for label, cell in zip(list(cells)[4:], extra):
+                cells[label].append(cell)
+    return lines + [f"| {label} | " + " | ".join(row) + " |" for label, row in cells.items()]
+
+
+def fold_table(out, name):
+    lines = ["| fold | genes held out | offsets | `network` | `factors` | minus `network` | | with `network` | minus `network` | |"]
+    lines.append("|---" * 10 + "|")
+    for i in range(1, FOLDS + 1):
+        run = sorted((out / "runs" / f"{name}-folds").glob(f"fold-{i}_seed=*"))[0]
+        alone, together = evaluation(run), evaluation(out / "runs" / f"{name}-ensemble-fold-{i}")
+        lines.append("| " + " | ".join([
+            str(i), str(alone["units"]) if isinstance(alone["units"], int) else "", f"{alone['baselines']['ridge']['pearson']:.3f}",
+            f"{alone['baselines']['network']['pearson']:.3f}", f"{alone['model']['pearson']:.3f}", *against_network(alone),
+            f"{together['model']['pearson']:.3f}", *against_network(together)]) + " |")
+    rows = rows_of(out, name, "folds")
+    split = next(split for split, _ in rows if "folds" in split)
+    total, network = rows[split, "model"], rows[split, "network"]
+    difference = network["difference"]
+    lines.append(
+        f"| all | | {mean_of(rows[split, 'ridge'])} | {mean_of(network)} | {mean_of(total)} "
+        f"| {difference['pearson']['mean']:+.3f} ({interval(difference['pearson']['interval'])}) "
+        f"| **{difference['model_is']}** | | | |")
+    return lines
+
+
+def tails(out, name):
+    found = evaluation(out / "runs" / f"{name}-ensemble-gene")
+    lines = ["| strongest 5% | | `network` | together | by chance |", "|---|---|---|---|---|"]
+    for tail in found["tails"]:
+        for metric in ("average_precision", "precision_at_k"):
+            lines.append(
+                f"| {tail['tail']} | {metric.replace('_', ' ')} | {tail['baselines']['network'][metric]['value']:.3f} "
+                f"| {tail['model'][metric]['value']:.3f} | {tail['count'] / tail['samples']:.3f} |")
+    return lines
+
+
+def seconds_of(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line["seconds"] for line in lines if line["kind"] == "epoch"][-1]
+
+
+def picture(out, path):
+    """Test Pearson by fold: offsets, network, factors, together."""
+    colours = {"offsets": "#999999", "network": "#d98c3f", "factors": "#3f78b5", "together": "#2e8b57"}
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 300" font-family="sans-serif" font-size="12">',
+             '<rect width="720" height="300" fill="white"/>']
+    for number, name in enumerate(SCREENS):
+        left = 60 + number * 340
+        parts.append(f'<text x="{left}" y="24" font-weight="bold">{name}: each gene held out once</text>')
+        for tick in range(0, 6):
+            y = 250 - tick * 40
+            parts.append(f'<line x1="{left}" x2="{left + 280}" y1="{y}" y2="{y}" stroke="#dddddd"/>')
+            parts.append(f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{tick / 10:.1f}</text>')
+        for i in range(1, FOLDS + 1):
+            run = sorted((out / "runs" / f"{name}-folds").glob(f"fold-{i}_seed=*"))[0]
+            alone, together = evaluation(run), evaluation(out / "runs" / f"{name}-ensemble-fold-{i}")
+            values = {"offsets": alone["baselines"]["ridge"], "network": alone["baselines"]["network"],
+                      "factors": alone["model"], "together": together["model"]}
+            x = left + 28 + (i - 1) * 56
+            parts.append(f'<text x="{x}" y="268" text-anchor="middle">fold {i}</text>')
+            for place, (what, score) in enumerate(values.items()):
+                low, high = score["interval"]["pearson"]
+                at = x - 15 + place * 10
+                parts.append(f'<line x1="{at}" x2="{at}" y1="{250 - low * 400:.1f}" y2="{250 - high * 400:.1f}" '
+                             f'stroke="{colours[what]}" stroke-width="1.5"/>')
+                parts.append(f'<circle cx="{at}" cy="{250 - score["pearson"] * 400:.1f}" r="4" fill="{colours[what]}"/>')
+    for place, (what, colour) in enumerate(colours.items()):
+        x = 150 + place * 120
+        parts.append(f'<circle cx="{x}" cy="288" r="4" fill="{colour}"/><text x="{x + 10}" y="292">{what}</text>')
+    path.write_text("\n".join([*parts, "</svg>"]) + "\n")
+
+
+def write_tables(out):
+    """The part of docs/unseen-genes.md that is measured."""
+    lines = ["## Splits by gene and at random", "", *split_table(out), ""]
+    for name, authors in SCREENS.items():
+        lines += [f"## {name}, each gene held out once", "", f"Double mutants of {authors}.", "", *fold_table(out, name), ""]
+        lines += [f"The strongest interactions of the test part of split `gene`, {name}, found among the others:", "", *tails(out, name), ""]
+    took = {name: seconds_of(sorted((out / "runs" / f"{name}-gene").glob("gene_seed=*"))[0]) for name in SCREENS}
+    lines.append("Training one model, one thread: " + ", ".join(f"{name} {value:.0f} s" for name, value in took.items()) + ".")
+    (out / "unseen-genes.md").write_text("\n".join(lines) + "\n")
+    picture(out, out / "unseen-genes.svg")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--seeds", type=int, default=5, help="on split gene")
+    parser.add_argument("--fold-seeds", type=int, default=1, help="on each fold")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    out, begun = arguments.out.resolve(), time.time()
+    for name in SCREENS:
+        make_screen(arguments.data.resolve(), out, name)
+        run_studies(out, name, arguments.seeds, arguments.fold_seeds)
+    write_tables(out)
+    print(f"{out / 'unseen-genes.md'} and its picture, after {time.time() - begun:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
+#include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/run_contents.h"
 
 namespace lacuna::cli {
@@ -42,7 +43,9 @@ std::string state_of(const RunContents& run) {
   return run.info.status == "running" && !is_being_trained(run.path) ? "killed" : run.info.status;
 }
 
-std::string state_words(const RunContents& run) {
+std::string state_words(const RunContents& run, const std::vector<EnsembleMember>& members) {
+  if (!members.empty())
+    return fmt::format("{}; an ensemble of {} members", state_of(run), members.size());
   const std::string state = state_of(run), epochs = run.setting("train.epochs");
   std::string words =
       run.is_damaged("metrics.jsonl")
@@ -133,13 +136,20 @@ std::map<std::string, uint64_t> files_of(const fs::path& run) {
   return files;
 }
 
+std::string member_words(const EnsembleMember& member) {
+  std::string words = member.words() + ", weight";
+  for (const double weight : member.weights) words += fmt::format(" {:.3f}", weight);
+  return words;
+}
+
 std::string text_of(const RunContents& run) {
   Table rows;
+  const std::vector<EnsembleMember> members = read_ensemble(run.path);
   const auto add = [&](const char* what, const std::string& words) {
     if (!words.empty()) rows.push_back({what, words});
   };
   for (const Damage& damage : run.damaged) add("damaged", damage.message);
-  add("state", state_words(run));
+  add("state", state_words(run, members));
   if (run.is_recording())
     add("recording",
         fmt::format("{} ({} sessions, {} units, {} training windows, rung {})",
@@ -153,12 +163,15 @@ std::string text_of(const RunContents& run) {
                                                                  with_commas(run.info.samples))
                                                    : ""));
   add("split", run.split());
-  add("graph", run.is_shuffled() ? "shuffled" : "");
-  add("model",
-      fmt::format("{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
-                  run.info.parameters > 0
-                      ? fmt::format(", {} parameters", with_commas(run.info.parameters))
-                      : ""));
+  for (const EnsembleMember& member : members) add(member.name.c_str(), member_words(member));
+  if (members.empty()) {
+    add("graph", run.is_shuffled() ? "shuffled" : "");
+    add("model",
+        fmt::format("{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
+                    run.info.parameters > 0
+                        ? fmt::format(", {} parameters", with_commas(run.info.parameters))
+                        : ""));
+  }
   if (const EpochLine* best = best_epoch(run))
     add("best",
         fmt::format("validation Pearson {:.3f}{} in epoch {}", mean_pearson(*best),

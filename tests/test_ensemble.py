@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from program import TORCH_PROGRAM, fail, succeed
+from program import TORCH_PROGRAM, fail, lacuna, succeed
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 pytestmark = pytest.mark.skipif(not TORCH_PROGRAM.exists(), reason="this build has no torch")
@@ -48,7 +48,8 @@ def test_the_mean_and_the_spread_are_those_of_numpy(folder):
     assert "from the spread over members" in page
     for of in label["uncertainty"]["coverage"]:
         assert f'{of["level"]:.0%}</td><td class="n">{of["covered"]:.1%}</td>' in page
-    assert "finished" in succeed("info", folder / "mean")
+    said = succeed("info", folder / "mean")
+    assert "finished; an ensemble of 2 members" in said and "weight 0.500" in said and "metrics.jsonl" not in said
 
 
 def test_weights_are_chosen_on_validation(folder):
@@ -69,4 +70,42 @@ def test_what_does_not_fit_is_named(folder):
     assert "splits 'gene' and 'other'" in fail("ensemble", folder / "a", folder / "c", "--out", folder / "no")
     assert "no baseline 'gnn'" in fail("ensemble", folder / "a", folder / "b", "--baseline", "gnn", "--out", folder / "no")
     assert "at least two members" in fail("ensemble", folder / "a", "--out", folder / "no", code=2)
+    assert "named twice" in fail("ensemble", folder / "a", f"{folder}/./a", "--out", folder / "no", code=2)
+    succeed("ensemble", folder / "a", folder / "b", "--out", folder / "both")
+    said = fail("ensemble", folder / "a", folder / "both", "--out", folder / "no")
+    assert "both is an ensemble itself" in said and f"{folder}/a, {folder}/b" in said
     assert not (folder / "no").exists()
+
+
+def test_what_it_predicts_anew_is_what_was_evaluated(tmp_path):
+    """Of runs and baselines, whatever is asked beside it; pairs of which one gene, or both, were never seen."""
+    screen = tmp_path / "screen"
+    succeed("generate", "screen", screen, "--size", "tiny", "--removed", 2, "--samples", 300, "--seed", 1, "--modules", 4,
+            "--share-module", 0.6)
+    succeed("split", screen, "--name", "gene", "--by", "gene", "--fractions", "0.6,0.2,0.2", "--seed", 1)
+    settings = [f"screen={screen}", "split=gene", "model.name=wild_type", "model.width=8", "train.epochs=2", "train.hide=0.3",
+                "train.device=cpu", "evaluate.bootstrap=0"]
+    (tmp_path / "config.yaml").write_text(f"screen: {screen}\n")
+    for seed in (1, 2):
+        succeed("train", tmp_path / "config.yaml", "--out", tmp_path / f"run{seed}",
+                *(word for setting in [*settings, f"train.seed={seed}"] for word in ("--set", setting)))
+    all_ = tmp_path / "all"
+    succeed("ensemble", tmp_path / "run1", tmp_path / "run2", "--baseline", "network", "--baseline", "ridge", "--weights",
+            "validation", "--out", all_)
+    numbers = predictions(all_, "sample").ravel()
+    names = np.array((screen / "nodes/gene.txt").read_text().split())
+    removed = names[np.load(screen / "samples/removed.npy").reshape(-1, 2)]
+    (tmp_path / "asked.csv").write_text("".join(f"{a} {b}\n" for a, b in removed[numbers]))
+    expected = np.column_stack([predictions(all_, "predicted")[:, 0], predictions(all_, "spread")[:, 0]])
+    succeed("predict", all_, "--samples", tmp_path / "asked.csv", "--out", tmp_path / "said.csv", "--batch", 7)
+    said = np.loadtxt(tmp_path / "said.csv", delimiter=",", skiprows=1, usecols=(2, 3))
+    np.testing.assert_allclose(said, expected, rtol=1e-4, atol=1e-6)
+    told = succeed("predict", all_, "--all-pairs", "--out", tmp_path / "pairs.csv")
+    lines = [line.split(",") for line in (tmp_path / "pairs.csv").read_text().splitlines()[1:]]
+    of_pair = {frozenset(line[:2]): [float(line[2]), float(line[3])] for line in lines}
+    assert len(of_pair) == 780, told
+    np.testing.assert_allclose([of_pair[frozenset(pair)] for pair in removed[numbers]], said, rtol=1e-4, atol=1e-6)
+    succeed("ensemble", tmp_path / "run1", "--baseline", "mlp", "--out", tmp_path / "mlp")
+    assert "baseline 'mlp' cannot be fitted" in lacuna("predict", tmp_path / "mlp", "--all-pairs", "--out",
+                                                       tmp_path / "no.csv").stderr
+    assert not (tmp_path / "no.csv").exists()

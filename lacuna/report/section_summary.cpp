@@ -159,7 +159,9 @@ std::string run_cards(const RunContents& run) {
   }
   if (const double rate = median_rate(run); std::isfinite(rate))
     out += card(format_rate(rate), "samples a second", run.info.device);
-  if (const double seconds = seconds_between(run.info.started, run.info.ended); seconds >= 0)
+  // Times are whole seconds: of an ensemble that was made within one they say nothing.
+  if (const double seconds = seconds_between(run.info.started, run.info.ended);
+      seconds >= 1 || (seconds == 0 && !run.epochs.empty()))
     out += card(format_duration(seconds), "from start to end");
   return out;
 }

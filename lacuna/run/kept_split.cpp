@@ -68,6 +68,14 @@ std::optional<Split> kept_split(const Run& run, const Screen& screen) {
   return kept.split;
 }
 
+Split over_all_samples(Split split, const Screen& screen) {
+  const auto parts = split.parts.as<uint8_t>();
+  std::vector<uint8_t> all(parts.begin(), parts.end());
+  all.resize(screen.samples().size(), uint8_t(Part::unused));
+  split.parts = Array::from(std::move(all));
+  return split;
+}
+
 std::string how_made(const Split& split) {
   if (!split.how.is_object() || !split.how.contains("command")) return split.how.dump();
   return "`" + split.how.at("command").get<std::string>() + "`";

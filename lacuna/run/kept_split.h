@@ -25,6 +25,8 @@ bool keeps_split(const Run& run);  // false: an older version made it
 // The split as it was, of the screen's first S samples. Nothing where the run keeps none, or the
 // screen begins with other samples. Throws Error for a damaged file.
 std::optional<Split> kept_split(const Run& run, const Screen& screen);
+// The same with the rest of the screen's samples unused.
+Split over_all_samples(Split split, const Screen& screen);
 
 // The command that made it, in quotes, or whatever else is known of a split.
 std::string how_made(const Split& split);

@@ -47,7 +47,8 @@ StepProfile profile_from(const Json& json) {
                          .largest = text_of(json, "largest"),
                          .trace = {}};
   if (json.contains("ways")) profile.ways = json.at("ways").get<std::vector<std::string>>();
-  if (json.contains("screen")) profile.data["screen"] = json.at("screen");
+  for (const char* kind : {"screen", "recording"})
+    if (json.contains(kind)) profile.data[kind] = json.at(kind);
   if (json.contains("ranks"))
     for (const Json& rank : json.at("ranks"))
       profile.ranks.push_back({number_of(rank, "waited_ms"), number_of(rank, "alone_ms")});

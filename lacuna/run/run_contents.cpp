@@ -38,6 +38,7 @@ void read_config_of(const fs::path& file, RunContents& run) {
 
 void read_metrics_of(const fs::path& file, RunContents& run) {
   if (!fs::exists(file)) {
+    if (fs::exists(file.parent_path() / "ensemble.json")) return;  // which takes no steps
     run.notes.push_back(run.info.metrics_end.empty()
                             ? "There is no metrics.jsonl: no step was logged."
                             : "There is no metrics.jsonl any more: what was logged is lost.");

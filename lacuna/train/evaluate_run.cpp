@@ -110,15 +110,6 @@ struct TrainedOn {
   Split split;  // of its first samples; those that came since are unused
 };
 
-// A split of fewer samples, with the rest of the screen's unused.
-Split over_all_samples(Split split, const Screen& screen) {
-  const auto parts = split.parts.as<uint8_t>();
-  std::vector<uint8_t> all(parts.begin(), parts.end());
-  all.resize(screen.samples().size(), uint8_t(Part::unused));
-  split.parts = Array::from(std::move(all));
-  return split;
-}
-
 bool is_same_place(const fs::path& a, const fs::path& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;

@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/hash.h"
 #include "lacuna/core/text/nearest.h"
+#include "lacuna/run/ensemble/baseline_member.h"
 #include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/ensemble/ensemble_weights.h"
 #include "lacuna/run/evaluation/metrics.h"
+#include "lacuna/run/kept_split.h"
 #include "lacuna/run/predict/predict_candidates.h"
 #include "lacuna/run/predict/prediction_file.h"
+#include "lacuna/train/batch_feed.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/session.h"
 
@@ -91,13 +95,14 @@ uint64_t find_label(const std::vector<std::string>& labels, const std::string& b
   return uint64_t(place - labels.begin());
 }
 
-// A run's model, or one of those of an ensemble.
+// A run's model, or one of those of an ensemble, or a baseline: then there is no session.
 struct OpenedMember {
   std::string checkpoint;
   fs::path file;                           // of the checkpoint
   std::unique_ptr<ScreenSession> session;  // stays where it is: the predictor refers to it
   std::unique_ptr<Predictor> predictor;
   std::vector<double> weights;  // [L]
+  std::unique_ptr<BaselineMember> baseline = nullptr;
 };
 
 OpenedMember open_member(const Run& run, const PredictRequest& request,
@@ -111,15 +116,43 @@ OpenedMember open_member(const Run& run, const PredictRequest& request,
   return member;
 }
 
+// labels: of the first run
+OpenedMember open_baseline(const EnsembleMember& member, const LabelScale& labels,
+                           const std::function<void(const std::string&)>& note) {
+  const Run run = Run::open(member.run);
+  const Config config = read_config(run.config(), {});
+  if (!fs::exists(config.screen))
+    throw Error("baseline '{}' is fitted once more to predict, but there is no screen {} any more",
+                member.baseline, config.screen.string());
+  const Screen screen = Screen::open(config.screen);
+  const std::optional<Split> then = kept_split(run, screen);
+  if (!then)
+    throw Error(
+        "baseline '{}' is fitted once more to predict, but {} has not the samples any more that {} "
+        "was trained on; make an ensemble of runs alone to predict with",
+        member.baseline, screen.path().string(), member.run.string());
+  note(fmt::format("fits baseline '{}' once more, to what {} was trained on", member.baseline,
+                   member.run.string()));
+  BaselineFit fit = {.name = member.baseline,
+                     .screen = screen,
+                     .split = over_all_samples(*then, screen),
+                     .labels = find_labels(screen.samples(), labels).columns};
+  if (!config.train.weight_column.empty())
+    fit.weights = weights_of(screen.samples(), config.train.weight_column,
+                             samples_in(fit.split, Part::train));
+  OpenedMember opened = {{}, {}, nullptr, nullptr, member.weights};
+  opened.baseline = std::make_unique<BaselineMember>(std::move(fit));
+  return opened;
+}
+
 std::vector<OpenedMember> open_members(const Run& run, const PredictRequest& request,
                                        const std::function<void(const std::string&)>& note) {
   std::vector<OpenedMember> opened;
   for (const EnsembleMember& member : read_ensemble(run.path())) {
-    if (!member.baseline.empty())
-      throw Error(
-          "{} has baseline '{}' as a member, which predicts no new samples; make an ensemble of "
-          "runs alone to predict with",
-          run.path().string(), member.baseline);
+    if (!member.baseline.empty()) {  // an ensemble's runs come first
+      opened.push_back(open_baseline(member, opened.at(0).session->labels, note));
+      continue;
+    }
     opened.push_back(open_member(Run::open(member.run), request, note));
     if (member.weights.size() != opened.back().weights.size())
       throw Error("{} has {} labels, but {} had {} when the ensemble was made; make it anew",
@@ -139,12 +172,33 @@ std::vector<std::string> column_names(const ScreenSession& session, bool with_sp
   return names;
 }
 
+// [B, L] of a run's model, as many samples at a time as it is usually given: where a baseline is a
+// member, B is large.
+std::vector<float> predict_in_pieces(const OpenedMember& member, uint64_t batch,
+                                     std::span<const int32_t> removed,
+                                     std::span<const int32_t> ptr) {
+  const size_t samples = ptr.size() - 1;
+  if (samples <= batch) return member.predictor->predict(removed, ptr);
+  std::vector<float> all;
+  for (size_t first = 0; first < samples; first += batch) {
+    const size_t count = std::min<size_t>(batch, samples - first);
+    std::vector<int32_t> own(ptr.begin() + std::ptrdiff_t(first),
+                             ptr.begin() + std::ptrdiff_t(first + count + 1));
+    const int32_t start = own.front(), size = own.back() - start;
+    for (int32_t& place : own) place -= start;
+    const auto piece = member.predictor->predict(removed.subspan(size_t(start), size_t(size)), own);
+    all.insert(all.end(), piece.begin(), piece.end());
+  }
+  return all;
+}
+
 // [B, L] of a single model; of several, means and spreads: [B, 2 L]
-std::vector<float> predict_all(const std::vector<OpenedMember>& members,
+std::vector<float> predict_all(const std::vector<OpenedMember>& members, uint64_t batch,
                                std::span<const int32_t> removed, std::span<const int32_t> ptr) {
   std::vector<std::vector<float>> predicted;  // [M][B, L]
   for (const OpenedMember& member : members)
-    predicted.push_back(member.predictor->predict(removed, ptr));
+    predicted.push_back(member.baseline ? member.baseline->predict(removed, ptr)
+                                        : predict_in_pieces(member, batch, removed, ptr));
   if (members.size() == 1) return predicted[0];
   const size_t labels = members[0].weights.size(), samples = ptr.size() - 1;
   std::vector<float> both(samples * 2 * labels);
@@ -170,7 +224,7 @@ std::string prediction_id(const std::vector<OpenedMember>& members, const Predic
   Hasher hasher;
   const auto add = [&](std::string_view text) { hasher.add(std::string(text) + '\0'); };
   for (const OpenedMember& member : members) {
-    add(hex(hash_file(member.file)));
+    add(member.baseline ? member.baseline->id() : hex(hash_file(member.file)));
     for (const double weight : member.weights) add(fmt::format("{}", weight));
   }
   const ScreenSession& session = *members[0].session;
@@ -196,6 +250,9 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   const std::vector<OpenedMember> members = open_members(run, request, note);
   const ScreenSession& session = *members[0].session;
   const Names& genes = session.screen.graph().genes().names;
+  const uint64_t batch = request.batch ? request.batch : prediction_batch(session);
+  const bool has_baseline = std::ranges::any_of(
+      members, [](const OpenedMember& member) { return member.baseline != nullptr; });
   auto all = choose_candidates(request, session);
   const uint64_t samples = all->size();
   const auto candidates = shard_of(std::move(all), request.shard);
@@ -203,7 +260,7 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
       .out = request.out,
       .genes = genes,
       .labels = column_names(session, members.size() > 1),
-      .batch = request.batch ? request.batch : prediction_batch(session),
+      .batch = has_baseline ? std::max(batch, BaselineMember::kBatch) : batch,
       .top = {},
       .shard = {},
   };
@@ -217,7 +274,7 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
   const uint64_t written = predict_candidates(
       *candidates,
       [&](std::span<const int32_t> removed, std::span<const int32_t> ptr) {
-        return predict_all(members, removed, ptr);
+        return predict_all(members, batch, removed, ptr);
       },
       task, progress);
   return {.asked = candidates->size(), .written = written, .checkpoint = members[0].checkpoint};

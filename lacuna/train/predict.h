@@ -1,7 +1,7 @@
 // What the model of a run says about samples that are listed, all pairs of genes, or all pairs or
 // triples with given genes; streamed into a file (prediction_file.h) in the labels' own units. Of
-// an ensemble of runs (run/ensemble) it is the mean, and behind the labels a column "LABEL spread"
-// each, the standard deviation over its members.
+// an ensemble (run/ensemble) it is the mean, and behind the labels a column "LABEL spread" each,
+// the standard deviation over its members; those that are baselines are fitted once more.
 #pragma once
 
 #include <cstdint>

@@ -137,6 +137,9 @@ class Summary {
         cell.row.difference = difference_over_runs(cell);
       rows.push_back(cell.row);
     }
+    // What sums up folds, below all of them.
+    std::ranges::stable_partition(
+        rows, [&](const SummaryRow& row) { return !folds_.contains(row.split); });
     return rows;
   }
 

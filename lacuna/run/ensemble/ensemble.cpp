@@ -48,6 +48,7 @@ class EnsembleMaker {
   explicit EnsembleMaker(const EnsembleRequest& request) : request_(request) {
     if (request.runs.empty()) throw UsageError("an ensemble needs at least one run");
     Run::check_free(request.out);
+    for (const fs::path& run : request.runs) check_run(run);
     first_ = read_evaluation(request.runs[0]);
     labels_ = label_names(first_);
     parts_ = read_predictions(request.runs[0], first_);
@@ -89,6 +90,17 @@ class EnsembleMaker {
   }
 
  private:
+  void check_run(const fs::path& path) const {
+    std::vector<std::string> inside;
+    for (const EnsembleMember& member : read_ensemble(path)) inside.push_back(member.words());
+    if (!inside.empty())
+      throw Error("{} is an ensemble itself; name what it is made of instead: {}", path.string(),
+                  fmt::join(inside, ", "));
+    const auto is_it = [&](const fs::path& other) { return fs::equivalent(path, other); };
+    if (fs::exists(path) && std::ranges::count_if(request_.runs, is_it) > 1)
+      throw UsageError("{} is named twice; each run is a member once", path.string());
+  }
+
   void add_run(const fs::path& path) {
     const Evaluation evaluation = read_evaluation(path);
     const auto differs = [&](const std::string& what) {
@@ -182,7 +194,7 @@ class EnsembleMaker {
     const Run run = Run::create(request_.out, read_sealed_yaml(member.config()));
     run.update({{"status", "running"},
                 {"command", request_.command},
-                {"started", utc_now()},
+                {"started", started_},
                 {"screen", member.info().at("screen")}});
     Json list = Json::array();
     for (const EnsembleMember& one : ensemble.members) {
@@ -199,6 +211,7 @@ class EnsembleMaker {
   }
 
   const EnsembleRequest& request_;
+  const std::string started_ = utc_now();
   Evaluation first_;
   std::vector<std::string> labels_;
   std::vector<PartPredictions> parts_;  // of the first run, with its baselines

@@ -48,8 +48,8 @@ struct Ensemble {
 std::vector<EnsembleMember> read_ensemble(const fs::path& path);
 
 // Throws Error that names the run that does not fit: not evaluated, of another split, of other
-// labels or samples, without validation part where weights are asked for; or whose split has
-// changed since.
+// labels or samples, without validation part where weights are asked for, an ensemble itself; or
+// whose split has changed since. Throws UsageError for a run that is named twice.
 Ensemble make_ensemble(const EnsembleRequest& request);
 
 }  // namespace lacuna

@@ -118,10 +118,13 @@ std::vector<std::string> tail_cells(const TailScores& tail) {
 }  // namespace
 
 std::string ceiling_text(const LabelEvaluation& label) {
-  return fmt::format(
-      "noise ceiling of '{}': Pearson {:.3f}; measured repeats differ so much that no model can "
-      "be expected above it",
-      label.label, label.ceiling);
+  const std::string ceiling =
+      fmt::format("noise ceiling of '{}': Pearson {:.3f}", label.label, label.ceiling);
+  if (label.model().metrics.pearson > label.ceiling)
+    return ceiling +
+           "; the model is above it, so that the samples that were measured several times must be "
+           "noisier than these: take it for no limit here";
+  return ceiling + "; measured repeats differ so much that no model can be expected above it";
 }
 
 std::vector<std::vector<std::string>> apart_rows(const Evaluation& evaluation) {

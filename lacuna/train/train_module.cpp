@@ -4,12 +4,14 @@
 // Its parameters come as tensors and stay the module's own: the optimiser changes them in place.
 // So do its buffers (running statistics), which the module changes: checkpoints hold both.
 // Predictions come from the operator lacuna::module_forward, which the caller has implemented.
+// Several ranks each have the module, and train it together (ranks/process_group.h).
 // Tensors cross as torch's own, so that autograd goes on through them; this library needs no
 // Python.h.
 //
 //   module_forward(removed [ptr[B]] i32, ptr [B + 1] i32, training) -> [B, L], standardised
 //   module_said(words): notes, and a line an epoch
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/ranges.h>
 #include <torch/library.h>
 
@@ -21,8 +23,10 @@
 #include <vector>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/random.h"
 #include "lacuna/nn/model.h"
 #include "lacuna/torch/find_operator.h"
+#include "lacuna/train/ranks/process_group.h"
 #include "lacuna/train/trainer.h"
 
 namespace lacuna {
@@ -37,6 +41,7 @@ module: ""            # its class
 std::mutex module_in_use;
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 NamedTensors module_parameters, module_buffers;
+uint32_t module_rank = 0;
 
 NamedTensors named(const std::vector<std::string>& names, const std::vector<at::Tensor>& tensors) {
   LACUNA_ASSERT(names.size() == tensors.size());
@@ -55,6 +60,7 @@ class CallersModel : public Model {
   at::Tensor forward(const ModelInput& input) override {
     static const auto call = find_operator<at::Tensor(const at::Tensor&, const at::Tensor&, bool)>(
         "lacuna::module_forward");
+    if (is_training() && module_rank > 0) draw_anew();
     // Buffers of a batch hold more than it needs.
     const auto removed = input.removed.narrow(0, 0, input.ptr[-1].item<int64_t>());
     const at::Tensor out = call.call(removed, input.ptr, is_training());
@@ -72,6 +78,13 @@ class CallersModel : public Model {
   }
 
  private:
+  // The trainer has set the same seed on all ranks. Our layers drop from it what one process would,
+  // but a module's dropout would drop the same of every rank's samples.
+  static void draw_anew() {
+    const uint64_t seed = at::detail::getDefaultCPUGenerator().current_seed();
+    at::manual_seed(mix64(seed + module_rank));
+  }
+
   // Under its own name: dots are modules within modules.
   static void hold(torch::nn::Module& in, const std::string& name, const at::Tensor& tensor,
                    bool is_parameter) {
@@ -99,7 +112,7 @@ class SaidAloud : public TrainListener {
   void note(const std::string& words) override { say(words); }
   void begin(const std::string& what) override { say(what); }
   void epoch(const TrainProgress& p, double train_loss, const ValidationScores& found) override {
-    std::string line = fmt::format("epoch {}/{}  loss {:.4f}", p.epoch, p.epochs, train_loss);
+    std::string line = fmt::format("epoch {}/{}  loss {:.4f}", p.epoch + 1, p.epochs, train_loss);
     for (size_t i = 0; i < found.values.size(); ++i)
       line += fmt::format("  validation {} {:.4f}", p.scores.at(i).title, found.values[i]);
     say(line);
@@ -115,12 +128,13 @@ class SaidAloud : public TrainListener {
 // "finished", "stopped", or "error: WORDS".
 std::string train_module(const std::string& file, const std::vector<std::string>& settings,
                          const std::string& out, bool resume, const NamedTensors& parameters,
-                         const NamedTensors& buffers) {
+                         const NamedTensors& buffers, const ProcessGroupPlace& place) {
   const std::unique_lock lock(module_in_use, std::try_to_lock);
   if (!lock) return "error: another module is being trained in this process; wait for its end";
   static const bool known [[maybe_unused]] = add_model<CallersModel>("module", kModuleDefaults);
   module_parameters = parameters;
   module_buffers = buffers;
+  module_rank = place.rank;
   const auto forget = [] {
     module_parameters.clear();
     module_buffers.clear();
@@ -129,7 +143,8 @@ std::string train_module(const std::string& file, const std::vector<std::string>
     const Config config = read_config(file, settings);
     const TrainRequest request = {.out = out, .resume = resume, .command = "lacuna.train"};
     SaidAloud listener;
-    const RunEnd end = train(config, request, listener);
+    const auto ranks = place.world > 1 ? join_process_group(place) : nullptr;
+    const RunEnd end = train(config, request, listener, ranks ? *ranks : Group::alone());
     forget();
     return end == RunEnd::finished ? "finished" : "stopped";
   } catch (const Error& error) {
@@ -143,12 +158,15 @@ TORCH_LIBRARY_FRAGMENT(lacuna, m) {
   m.def("module_said(str words) -> ()");
   m.def(
       "train_module(str config, str[] settings, str out, bool resume, str[] names, "
-      "Tensor[] parameters, str[] buffer_names, Tensor[] buffers) -> str",
+      "Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str group, int rank, int world, "
+      "int local_rank) -> str",
       [](std::string config, std::vector<std::string> settings, std::string out, bool resume,
          std::vector<std::string> names, std::vector<at::Tensor> parameters,
-         std::vector<std::string> buffer_names, std::vector<at::Tensor> buffers) {
+         std::vector<std::string> buffer_names, std::vector<at::Tensor> buffers, std::string group,
+         int64_t rank, int64_t world, int64_t local_rank) {
         return train_module(config, settings, out, resume, named(names, parameters),
-                            named(buffer_names, buffers));
+                            named(buffer_names, buffers),
+                            {group, uint32_t(rank), uint32_t(world), uint32_t(local_rank)});
       });
 }
 

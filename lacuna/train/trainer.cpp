@@ -70,6 +70,7 @@ class Trainer {
     if (request_.tensorboard && group_.is_first())
       events_.emplace(run_.path() / "tensorboard", int64_t(state_.step) + 1);
     if (!group_.is_alone()) group_.broadcast(task_.model().parameters());
+    share_buffers();
     start_ = last_checkpoint_ = shown_ = Clock::now();
     try {
       while (!is_done()) {
@@ -125,6 +126,11 @@ class Trainer {
     if (!group_.is_alone() || !task_.model().buffers().empty()) whole.emplace();
     return work();
   }
+  // A step changes the buffers (running statistics) of a rank by its own samples; rank 0's count.
+  void share_buffers() {
+    if (!group_.is_alone() && !task_.model().buffers().empty())
+      group_.broadcast(task_.model().buffers());
+  }
   void stop_where_asked() {
     if (group_.is_alone()) return throw_if_stopped();
     if (group_.any(is_stop_asked())) throw Stopped();
@@ -136,6 +142,7 @@ class Trainer {
     first_position_ = state_.loader.position;
     const uint64_t before = state_.loss_count - loop_.samples();
     while (together([&] { return loop_.step(); })) {
+      share_buffers();
       state_.step = loop_.steps();
       state_.loss_count = before + loop_.samples();
       state_.loader = loop_.place();

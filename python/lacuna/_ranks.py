@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping
@@ -133,45 +135,86 @@ def _connect(place: Place):
     return distributed.group.WORLD, watch
 
 
+@contextmanager
+def together() -> Iterator[tuple[str, int, int, int]]:
+    """The ranks of a training inside this process: (name of their process group, rank, how many, rank on this host).
+
+    They are those of torch.distributed where it is connected, else those that torchrun or srun have started; a process
+    that is alone is ``("", 0, 1, 0)``. While it lasts, another rank that dies ends the training here.
+    """
+    import torch.distributed as distributed
+
+    join_ranks()
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        yield "", 0, 1, 0
+        return
+    import torch.distributed._functional_collectives  # noqa: F401  registers what the trainer calls
+
+    group = distributed.group.WORLD
+    assert group is not None  # it is initialised
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    local_rank = int(os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", rank)))
+    watch = _Watch(rank, world, distributed.new_group(backend="gloo", timeout=_FOREVER), _library())
+    try:
+        yield group.group_name, rank, world, local_rank
+    except KeyboardInterrupt:  # all have stopped
+        watch.leave()
+        raise
+    except BaseException:
+        watch.leave(failed=True)
+        raise
+    watch.leave()
+
+
 class _Watch:
     """Knows when the next rank has gone: its connection closes, also where this rank computes and asks nobody.
 
     The ranks watch each other in a ring, and one that is lost takes its watcher along, so all end.
     """
 
-    def __init__(self, place: Place, group, library: ctypes.CDLL) -> None:
-        self.place, self.group, self.library = place, group, library
-        self.other = (place.rank + 1) % place.world
+    def __init__(self, rank: int, world: int, group, library: ctypes.CDLL) -> None:
+        self.rank, self.group, self.library = rank, group, library
+        self.other, self.before = (rank + 1) % world, (rank - 1) % world
         self.ended = threading.Event()
-        threading.Thread(target=self._wait, daemon=True).start()
+        self.thread = threading.Thread(target=self._wait, daemon=True)
+        self.thread.start()
 
     def _wait(self) -> None:
         import torch
         import torch.distributed as distributed
 
+        failed = torch.zeros(1)
         try:
-            distributed.recv(torch.zeros(1), src=self.other, group=self.group)
-            return  # it has said farewell
+            distributed.recv(failed, src=self.other, group=self.group)
+            if not failed:
+                return  # it has said farewell
         except Exception:
             pass
+        if self.ended.is_set():
+            return  # so has the training
         words = f"rank {self.other} has gone (killed, or failed with a message of its own)"
         self.library.lacuna_lose_rank(words.encode())
         if self.ended.wait(_GRACE):
             return
-        sys.stderr.write(f"error: {words}; rank {self.place.rank} ends\n")
+        sys.stderr.write(f"error: {words}; rank {self.rank} ends\n")
         sys.stderr.flush()
         os._exit(1)
 
-    def say_farewell(self) -> None:
+    def say_farewell(self, failed: bool = False) -> None:
         import torch
         import torch.distributed as distributed
 
         self.ended.set()
-        before = (self.place.rank - 1) % self.place.world
         try:
-            distributed.send(torch.zeros(1), dst=before, group=self.group)
+            distributed.send(torch.full([1], float(failed)), dst=self.before, group=self.group)
         except Exception:
             pass  # it has gone already, and needs to know nothing
+
+    def leave(self, failed: bool = False) -> None:
+        """Where the process goes on: waits until the next rank has left or gone, for a thread that still waits in torch when
+        Python ends would abort. One that failed keeps nobody waiting."""
+        self.say_farewell(failed)
+        self.thread.join(1.0 if failed else None)
 
 
 def _library() -> ctypes.CDLL:
@@ -190,7 +233,7 @@ def run(place: Place, words: list[str]) -> int:
     group, watch_group = _connect(place)
     if place.rank > 0:  # rank 0 alone speaks; errors are everybody's
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    watch = _Watch(place, watch_group, library)
+    watch = _Watch(place.rank, place.world, watch_group, library)
     given = [os.fsencode(word) for word in ["lacuna", *words]]
     code = library.lacuna_main(len(given), (ctypes.c_char_p * (len(given) + 1))(*given, None), group.group_name.encode(),
                                place.rank, place.world, place.local_rank)  # fmt: skip

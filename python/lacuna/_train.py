@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _core
+from ._ranks import together
 from .run import Run
 from .screen import Screen
 
@@ -35,6 +37,17 @@ def train(
     ``model(removed, ptr)`` gives standardised labels, [B, L] (or [B] of one label), as the models of :mod:`lacuna.nn`;
     parameters are trained in place, where they lie. Afterwards the module has the weights that were evaluated, those of
     the best epoch. It is called from another thread than yours.
+
+    Started by torchrun or srun, or where torch.distributed is connected, all ranks call it alike and train one run
+    together, each with its share of every batch (docs/cluster.md): parameters start from rank 0's, and gradients are
+    summed. Dropout then draws other numbers than in one process, and running statistics are those of rank 0's samples.
+    Rank 0 alone writes and speaks. On GPUs, call :func:`join_ranks` before the module is made: from then on ``cuda`` is
+    the rank's own.
+
+    Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP end it behind the step, with a checkpoint that ``resume`` goes on from; the last
+    three, and a stop that another rank was asked for, raise ``SystemExit(75)``.
+
+    Screens alone are trained so; a module of your own for a recording takes a loop over :class:`Loader`, or Lightning.
 
     Args:
         model: parameters that need no gradient stay as they are. Buffers, such as running statistics, are kept in
@@ -59,17 +72,28 @@ def train(
     given = {"screen": path, "model.name": "module", "model.module": type(model).__qualname__, "train.device": devices.pop()}
     given |= {key.replace("__", "."): value for key, value in settings.items()}
     words = [f"{key}={value}" for key, value in given.items()]
-    with tempfile.TemporaryDirectory(prefix="lacuna-train-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lacuna-train-") as folder, together() as ranks:
+        _check_device(next(iter(parameters.values())).device, *ranks[2:])
         if not isinstance(config, (str, os.PathLike)):
             file = Path(folder) / "config.yaml"
             file.write_text(json.dumps({"screen": str(path), "model": {"name": "module"}, **(config or {})}))
             config = file
         end = _Training(model, buffers, show).run(
-            str(config), words, str(out), resume, *_names_and_tensors(parameters), *_names_and_tensors(buffers)
-        )
-    if end.startswith("error: "):
-        raise _core.Error(end.removeprefix("error: "))
+            str(config), words, str(out), resume, *_names_and_tensors(parameters), *_names_and_tensors(buffers),
+            *ranks,
+        )  # fmt: skip
+        if end.startswith("error: "):
+            raise _core.Error(end.removeprefix("error: "))
+    if end == "stopped":
+        raise SystemExit(75)
     return Run.open(out)
+
+
+def _check_device(device: torch.device, world: int, local_rank: int) -> None:
+    if world > 1 and device.type == "cuda" and device.index != local_rank:
+        raise _core.UsageError(
+            f"the module lies on {device}, and this rank has cuda:{local_rank}; call lacuna.join_ranks() before you make it"
+        )
 
 
 def _names_and_tensors(named: Mapping[str, Tensor]) -> tuple[list[str], list[Tensor]]:
@@ -93,6 +117,7 @@ class _Training:
         _implement()
         _now = self
         thread = threading.Thread(target=self._work, args=arguments, name="lacuna.train", daemon=True)
+        handlers = _stop_at_signals()
         try:
             thread.start()
             while not self.ended.wait(0.1):  # join() takes a thread for dead that Ctrl-C came upon (bpo-45274)
@@ -103,6 +128,10 @@ class _Training:
             _core.take_back_stop()
             raise
         finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            if handlers:
+                _core.take_back_stop()
             _now = None
             self.model.train(self.was_training)
         if self.error is not None:
@@ -137,6 +166,14 @@ class _Training:
     def said(self, words: str) -> None:
         if self.show:
             print(words, file=sys.stderr, flush=True)
+
+
+def _stop_at_signals() -> dict:
+    """From here on the signals that would kill the process end the training; gives what they did before."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # Python hears signals there alone
+    numbers = [n for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    return {number: signal.signal(number, lambda *_: _core.ask_to_stop()) for number in numbers}
 
 
 _now: _Training | None = None

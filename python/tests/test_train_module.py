@@ -56,7 +56,8 @@ def test_a_module_of_python_becomes_a_run(screen, tmp_path, capsys):
     assert run.status == "finished" and not model.training
     metrics = run.metrics()
     assert len(metrics) == 3 and metrics["train_loss"].iloc[-1] < metrics["train_loss"].iloc[0]
-    assert capsys.readouterr().err.count("epoch ") == 3
+    said = capsys.readouterr().err
+    assert said.count("epoch ") == 3 and "epoch 1/3 " in said and "epoch 3/3 " in said
     assert not same(before, weights(model))
     # What it has now is what was evaluated.
     found = run.predictions("test")

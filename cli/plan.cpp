@@ -8,16 +8,15 @@
 
 #include "cli/commands.h"
 #include "cli/data_kind.h"
+#include "cli/plan_ranks.h"
 #include "cli/plan_recording.h"
 #include "cli/terminal.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
 #include "lacuna/plan/ladder_plan.h"
 #include "lacuna/plan/ladder_words.h"
-#include "lacuna/plan/rank_plan.h"
 #include "lacuna/recording/recording.h"
 #include "lacuna/run/config.h"
-#include "lacuna/run/profile_file.h"
 #include "lacuna/screen/screen.h"
 
 namespace lacuna::cli {
@@ -51,9 +50,16 @@ struct Arguments {
   bool json = false;
   std::vector<fs::path> profiles;  // for --ranks
   std::string link;
+
+  RankPlanArguments of_ranks() const { return {plan.ranks, plan.batch, profiles, link}; }
+
   RecordingPlanArguments recording;
   PlanTrainingCall training;
 };
+
+bool is_of(const Screen& screen, const Fingerprint& profiled) {
+  return profiled.only({"genes"}).differing_parts(screen.fingerprint()).empty();
+}
 
 Machine machine_for(const Arguments& arguments, const Screen& screen) {
   const fs::path beside = fs::absolute(screen.path() / "").parent_path().parent_path();
@@ -64,71 +70,6 @@ Machine machine_for(const Arguments& arguments, const Screen& screen) {
   if (!arguments.disks.empty())
     machine.disk_free = {double(bytes_from_text(arguments.disks[0])), "--disk"};
   return machine;
-}
-
-// ---- several ranks
-
-MeasuredStep step_from(const fs::path& path, const Screen& screen) {
-  const fs::path file = fs::is_directory(path) ? path / "profile.json" : path;
-  if (!fs::exists(file))
-    throw Error("there is no profile {}; `lacuna profile CONFIG --out DIRECTORY` makes one",
-                file.string());
-  const StepProfile profile = read_profile(file);
-  if (!profile.ranks.empty())
-    throw Error("{} was measured with {} ranks; profile one process, with the share of one rank",
-                file.string(), profile.ranks.size());
-  if (profile.threads == 0)
-    throw Error("{} does not say with how many threads it was measured; make it anew",
-                file.string());
-  const auto of_screen = [&](const Json& json) {
-    return Fingerprint::from_json(json)
-        .only({"genes"})
-        .differing_parts(screen.fingerprint())
-        .empty();
-  };
-  if (!profile.data.contains("screen") || !of_screen(profile.data["screen"].at("fingerprint")))
-    throw Error("{} was measured on another screen; profile a config of {}", file.string(),
-                screen.path().string());
-  MeasuredStep step = {.from = file.string(),
-                       .batch = profile.batch,
-                       .ms = profile.wall_ms,
-                       .gradient_bytes = profile.gradient_bytes,
-                       .buckets = profile.gradient_buckets,
-                       .peak_bytes = profile.peak_bytes,
-                       .threads = int(profile.threads),
-                       .is_on_gpu = !profile.gpu.empty()};
-  for (const ProfileCategory& part : step.is_on_gpu ? profile.gpu : profile.cpu)
-    if (part.name == "backward") step.backward_ms = part.ms;
-  return step;
-}
-
-// Where profiles of steps are given.
-std::optional<RankPlan> rank_plan(const Arguments& arguments, const Screen& screen,
-                                  const Machine& machine) {
-  if (arguments.profiles.empty()) {
-    if (!arguments.link.empty()) throw UsageError("--link is for --ranks with --profile");
-    return {};
-  }
-  if (arguments.plan.ranks < 2) throw UsageError("--profile is for several --ranks");
-  std::vector<MeasuredStep> measured;
-  for (const fs::path& path : arguments.profiles) measured.push_back(step_from(path, screen));
-  const Link link = !arguments.link.empty() ? told_link(double(bytes_from_text(arguments.link)))
-                    : measured[0].is_on_gpu && machine.gpu ? gpu_link(*machine.gpu)
-                                                           : measure_link();
-  return plan_ranks(arguments.plan.ranks, arguments.plan.batch, measured, machine, link);
-}
-
-void print_ranks(const Arguments& arguments, const std::optional<RankPlan>& plan) {
-  const uint64_t ranks = arguments.plan.ranks, batch = arguments.plan.batch;
-  if (plan) {
-    fmt::print("\n");
-    for (const std::string& words : words_of(*plan)) fmt::print("{}\n", words);
-  } else if (ranks > 1) {
-    fmt::print(
-        "\nhow long a step of {} ranks takes: `lacuna profile CONFIG --set train.batch={} --out "
-        "DIRECTORY`, then --profile DIRECTORY here\n",
-        ranks, (batch + ranks - 1) / ranks);
-  }
 }
 
 std::string rate(const Figure& figure) { return format_bytes(uint64_t(figure.value)) + "/s"; }
@@ -222,7 +163,7 @@ void print_training(const std::optional<Json>& pace) {
 void run_recording(const Arguments& arguments, const CLI::App& command) {
   if (!arguments.training.config.empty() || !arguments.training.settings.empty())
     throw UsageError("--config is for screens; the first line of `lacuna train` times a recording");
-  for (const char* option : {"--samples", "--out", "--profile", "--link"})
+  for (const char* option : {"--samples", "--out"})
     if (command.count(option) > 0) throw UsageError("{} is for screens", option);
   RecordingPlanArguments recording = arguments.recording;
   recording.recording = arguments.screen;
@@ -230,8 +171,8 @@ void run_recording(const Arguments& arguments, const CLI::App& command) {
   recording.disks = arguments.disks;
   recording.epochs = arguments.plan.epochs;
   recording.threads = arguments.threads;
-  recording.ranks = arguments.plan.ranks;
-  if (command.count("--batch") > 0) recording.batch = arguments.plan.batch;
+  recording.ranks = arguments.of_ranks();
+  recording.ranks.batch = command.count("--batch") > 0 ? arguments.plan.batch : kRecordingBatch;
   recording.json = arguments.json;
   plan_recording_command(recording);
 }
@@ -253,7 +194,9 @@ void run(Arguments arguments, const CLI::App& command) {
   const auto pace = pace_of(arguments);
   const Screen screen = Screen::open(arguments.screen);
   const Machine machine = machine_for(arguments, screen);
-  const std::optional<RankPlan> ranks = rank_plan(arguments, screen, machine);
+  const auto is_measured = [&](const Fingerprint& profiled) { return is_of(screen, profiled); };
+  const auto ranks =
+      rank_plan(arguments.of_ranks(), {"screen", screen.path(), is_measured}, machine);
   const auto [sizes, costs, plan] = plan_screen(screen, machine, arguments.plan, arguments.threads);
   if (arguments.json) {
     Json json = to_json(plan);
@@ -275,7 +218,7 @@ void run(Arguments arguments, const CLI::App& command) {
   print_ladder(plan);
   print_reasons(plan);
   print_training(pace);
-  print_ranks(arguments, ranks);
+  print_ranks(arguments.of_ranks(), ranks);
 }
 
 }  // namespace

@@ -90,12 +90,16 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
   std::vector<PlanDisk> disks;
   for (const std::string& text : arguments.disks) disks.push_back(disk_from_text(text, beside));
   if (disks.empty()) disks.push_back({beside, machine.disk_free.value});
+  const auto is_same = [&](const Fingerprint& profiled) {
+    return profiled.differing_parts(recording.fingerprint()).empty();
+  };
+  const auto ranks = rank_plan(arguments.ranks, {"recording", recording.path(), is_same}, machine);
   const RecordingSizes sizes = RecordingSizes::of(recording, arguments.field, arguments.lags);
   const RecordingCosts costs = measure_recording_costs(recording, arguments.field, arguments.lags,
                                                        arguments.threads, machine.disk_read.value);
   settings.epochs = arguments.epochs;
-  settings.batch = arguments.batch;
-  settings.ranks = arguments.ranks;
+  settings.batch = arguments.ranks.batch;
+  settings.ranks = arguments.ranks.ranks;
   settings.threads = arguments.threads;
   settings.demand = arguments.demand;
   settings.cast = dtype_from_name(arguments.cast);
@@ -108,6 +112,7 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
     json["costs"] = to_json(costs);
     json["frames"] = sizes.frames();
     json["frame_bytes"] = sizes.frame_bytes();
+    if (ranks) json["step_of_ranks"] = to_json(*ranks);
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -128,6 +133,7 @@ void plan_recording_command(const RecordingPlanArguments& arguments) {
   fmt::print("\npicked: {}{}\n", plan.pick ? name(*plan.pick) + ": " : "none: ", plan.reason);
   if (!plan.notes.empty()) fmt::print("\nnotes\n");
   for (const std::string& note : plan.notes) fmt::print("  {}\n", note);
+  print_ranks(arguments.ranks, ranks);
 }
 
 }  // namespace lacuna::cli

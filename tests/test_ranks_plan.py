@@ -90,6 +90,31 @@ def test_what_is_missing_is_said(config, profiles, tmp_path):
     assert "was measured on another screen" in other
 
 
+def test_a_step_of_ranks_on_a_recording(tmp_path):
+    movies, other = tmp_path / "movies", tmp_path / "other"
+    for path, seed in ((movies, 3), (other, 4)):
+        succeed("generate", "recording", path, "--sessions", 2, "--minutes", 0.3, "--side", 17, "--units", 5, "--seed", seed)
+    succeed("split", movies, "--name", "trials", "--seed", 1)
+    (tmp_path / "config.yaml").write_text(
+        f"recording: {movies}\nsplit: trials\nwindow: {{lags: 4}}\nmodel: {{channels: 4, temporal: 2, layers: 1, "
+        "first_kernel: 5}\ntrain: {batch: 16, device: cpu}\n")
+    for batch in (8, 16):
+        succeed("profile", tmp_path / "config.yaml", "--steps", 3, "--set", f"train.batch={batch}", "--out", tmp_path / f"b{batch}")
+    profiles = ("--profile", tmp_path / "b8", "--profile", tmp_path / "b16")
+    words = ("plan", movies, "--batch", 16, "--lags", 4, "--ranks", 2, *profiles, "--link", "1MB")
+    found = json.loads(succeed(*words, "--json"))
+    plan, share = found["step_of_ranks"], json.loads((tmp_path / "b8" / "profile.json").read_text())
+    assert (plan["share"], plan["batch"], plan["ranks"]) == (8, 16, 2) and found["rungs"]
+    assert plan["arithmetic_ms"] == pytest.approx(plan["crowding"] * share["wall_ms_per_step"])
+    assert plan["floor_ms"] == pytest.approx(share["gradient_bytes"] / 1e6 * 1000)
+    assert plan["memory_bytes"] == share["peak_bytes"] > 0
+    text = succeed(*words)
+    assert "picked: " in text and "2 ranks, 8 of 16 samples each: a step of about" in text
+    assert "was measured on another recording" in fail("plan", other, *words[2:])
+    # The batch is that of recordings, 256, where none is given.
+    assert "--set train.batch=64 " in succeed("plan", movies, "--lags", 4, "--ranks", 4)
+
+
 def test_ranks_are_measured_beside_one_process(tmp_path):
     words = [sys.executable, ROOT / "bench" / "ranks.py", "--quick", "--json", tmp_path / "found.json"]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=280)

@@ -17,6 +17,7 @@
 #include "cli/terminal.h"
 #include "cli/torch_commands.h"
 #include "lacuna/core/error.h"
+#include "lacuna/core/system/file.h"
 #include "lacuna/core/system/mapped_fault.h"
 #include "lacuna/core/system/stop.h"
 #include "lacuna/core/text/printable.h"
@@ -66,6 +67,18 @@ std::vector<char*> without_help(int argc, char** argv) {
   return words;
 }
 
+// Where an installed program has the CMake package, which plugins are built with.
+std::string cmake_dir() {
+  const lacuna::fs::path program = lacuna::fs::read_symlink("/proc/self/exe");
+  const lacuna::fs::path folder = program.parent_path().parent_path() / LACUNA_CMAKE_DIR;
+  if (!lacuna::fs::exists(folder / "lacunaConfig.cmake"))
+    throw lacuna::Error(
+        "{} was not installed and has no CMake package; `make install PREFIX=...`, or a wheel, "
+        "has one (docs/install.md)",
+        program.string());
+  return folder.string();
+}
+
 int run(int argc, char** argv) {
   using namespace lacuna::cli;
   if (argc == 1 || (argc == 2 && std::string_view(argv[1]) == "help")) {
@@ -74,6 +87,9 @@ int run(int argc, char** argv) {
   }
   CLI::App app(kAbout, "lacuna");
   app.set_version_flag("--version", LACUNA_VERSION);
+  app.add_flag_callback(
+      "--cmake-dir", [] { throw CLI::CallForVersion(cmake_dir(), 0); },
+      "Print the folder of the CMake package, to build plugins with");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   add_bench(app);

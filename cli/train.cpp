@@ -16,6 +16,10 @@ with exit code 75: the same command with --resume goes on from there, inside an 
 keeps its config: where --resume finds one and a CONFIG is given that differs, that is an error.
 Where it finds none, the run is started; so a job may always use the same command.
 
+Which model? On the screens of pairs that were tried, genes that training never saw are predicted best
+by `factors` with train.hide, far ahead of deeper models and in a minute on a laptop: start there, from
+configs/unseen-collins2007.yaml, and look whether another model is ahead of it (docs/unseen-genes.md).
+
 Examples:
   lacuna train configs/tiny.yaml --out run
   lacuna train configs/tiny.yaml --set train.lr=3e-4 --set model.merge=pairwise --out run2

@@ -47,7 +47,13 @@ file(CREATE_LINK ${LACUNA_FMT_INCLUDE_DIR}/fmt ${CMAKE_BINARY_DIR}/fmt_first/fmt
 add_library(lacuna_public_dependencies INTERFACE)
 target_include_directories(lacuna_public_dependencies SYSTEM INTERFACE
   $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/fmt_first>)
-target_link_libraries(lacuna_public_dependencies INTERFACE fmt::fmt-header-only nlohmann_json::nlohmann_json yaml-cpp)
+set(public_libraries fmt::fmt-header-only nlohmann_json::nlohmann_json yaml-cpp)
+if(SKBUILD)  # who builds against a wheel takes those that it brings along (LacunaInstall.cmake)
+  target_link_libraries(lacuna_public_dependencies INTERFACE
+    "$<BUILD_INTERFACE:${public_libraries}>" $<INSTALL_INTERFACE:lacuna::bundled>)
+else()
+  target_link_libraries(lacuna_public_dependencies INTERFACE ${public_libraries})
+endif()
 # Our own torch-free files meet no other fmt: linked, a file compiles in two thirds of the time.
 function(lacuna_link_fmt target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-UFMT_HEADER_ONLY>)

@@ -31,6 +31,20 @@ foreach(header ${public_headers} ${included_headers})
   install(FILES lacuna/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lacuna/${folder})
 endforeach()
 
+# In a wheel also the headers of others that ours include: the wheel has a yaml-cpp of its own, whose headers no other
+# version may stand in for, and so nothing but a compiler is needed to build against it.
+if(SKBUILD)
+  set(bundled_dir ${CMAKE_INSTALL_INCLUDEDIR}/lacuna-dependencies)
+  foreach(header_and_package fmt:libfmt-dev nlohmann:nlohmann-json3-dev yaml-cpp:libyaml-cpp-dev)
+    string(REPLACE ":" ";" pair ${header_and_package})
+    list(GET pair 0 name)
+    list(GET pair 1 package)
+    find_path(LACUNA_BUNDLED_${name} ${name} HINTS ${LACUNA_FMT_INCLUDE_DIR} REQUIRED)
+    install(DIRECTORY ${LACUNA_BUNDLED_${name}}/${name} DESTINATION ${bundled_dir})
+    install(FILES /usr/share/doc/${package}/copyright DESTINATION ${bundled_dir} RENAME ${name}.licence OPTIONAL)
+  endforeach()
+endif()
+
 set(base_targets lacuna lacuna_public_dependencies)
 if(TARGET lacuna_cuda)
   list(APPEND base_targets lacuna_cuda)

@@ -64,6 +64,13 @@ def test_the_peers_of_the_benches_are_installed(prefix):
         assert (bench / f"{name}.py").exists(), name
 
 
+def test_the_program_says_where_its_cmake_package_is(prefix):
+    folder = run(prefix / "bin" / "lacuna", "--cmake-dir").strip()
+    assert os.path.samefile(folder, prefix / "lib" / "cmake" / "lacuna") and "lacunaConfig.cmake" in os.listdir(folder)
+    done = subprocess.run([BUILD / "lacuna", "--cmake-dir"], capture_output=True, text=True)
+    assert done.returncode == 1 and "was not installed" in done.stderr and "make install" in done.stderr
+
+
 def test_consumer_builds_and_runs(prefix, tmp_path):
     run("cmake", "-S", ROOT / "tests" / "consumer", "-B", tmp_path, "-G", "Ninja", f"-Dlacuna_ROOT={prefix}")
     run("cmake", "--build", tmp_path)

@@ -34,7 +34,25 @@ void wait_without_spinning() {
   if (!std::getenv("OMP_WAIT_POLICY")) ::setenv("GOMP_SPINCOUNT", "1000", /*overwrite=*/0);
 }
 
+std::string minor(const std::string& version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
+
+// Python, where it starts us (python/lacuna/__main__.py), says which torch its environment has;
+// with another one than we were built for, lacuna-torch would end at some missing symbol.
+void check_torch(const std::string& what) {
+  const char* const there = std::getenv("LACUNA_TORCH_VERSION");
+  const std::string needed = minor(LACUNA_BUILT_FOR_TORCH);
+  if (!there || minor(there) == needed) return;
+  const std::string found = *there ? "torch " + std::string(there) : "no torch";
+  throw Error(
+      "`{}` needs torch {}, which this lacuna was built for, and the environment has {}; `pip "
+      "install 'torch=={}.*'` there, or install the lacuna that was built for its torch",
+      what, needed, found, needed);
+}
+
 void need_torch(const std::string& what) {
+  check_torch(what);
   wait_without_spinning();
   const fs::path program = fs::read_symlink("/proc/self/exe").replace_filename("lacuna-torch");
   ::execv(program.c_str(), command_words());

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -23,14 +24,17 @@ def program() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """That of this process, with this Python for what needs one, and torch's folder on the library path: torch may lie
-    in another site-packages than the package."""
+    """That of this process, with this Python for what needs one, torch's version, and torch's folder on the library path:
+    torch may lie in another site-packages than the package. torch is not imported, which takes seconds."""
     known = dict(os.environ)
     known.setdefault("LACUNA_PYTHON", sys.executable)
     torch = importlib.util.find_spec("torch")
+    known["LACUNA_TORCH_VERSION"] = ""
     if torch is not None and torch.origin is not None:
-        folders = [known.get("LD_LIBRARY_PATH", ""), str(Path(torch.origin).parent / "lib")]
-        known["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
+        folder = Path(torch.origin).parent
+        known["LD_LIBRARY_PATH"] = ":".join(filter(None, [known.get("LD_LIBRARY_PATH", ""), str(folder / "lib")]))
+        version = re.search(r"^__version__ = ['\"](.+)['\"]", (folder / "version.py").read_text(), re.MULTILINE)
+        known["LACUNA_TORCH_VERSION"] = version[1] if version else "of an unknown version"
     return known
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import lacuna
-from lacuna.__main__ import program
+from lacuna.__main__ import environment, program
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -36,12 +36,12 @@ def screen(tmp_path):
 def test_tuning_goes_on_where_it_ended(screen, tmp_path):
     pytest.importorskip("optuna", reason="optuna is not installed")
     (tmp_path / "config.yaml").write_text(
-        f"screen: {screen.path}\nmodel: {{name: wild_type, layers: 1}}\n"
+        f"screen: {screen.path}\nmodel: {{name: factors}}\n"
         "train: {epochs: 2, batch: 32, device: cpu}\n")
     command = [sys.executable, EXAMPLES / "tune.py", tmp_path / "config.yaml", tmp_path / "out", "--look-every", "0.2",
                "--lacuna", program(), "--set", "train.seed=2", "--trials", "1"]
     for count in (1, 2):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200)
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200, env=environment())
         assert done.returncode == 0, done.stderr
         assert f"{count} trials" in done.stdout
     best = (tmp_path / "out" / "best.yaml").read_text()
@@ -98,11 +98,28 @@ def test_lightning_goes_on_where_it_was_killed(screen, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not os.environ.get("LACUNA_TEST_ALL"), reason="takes a minute; make test-all runs it")
+def test_the_answer_about_unseen_genes_is_made(tmp_path, monkeypatch):
+    """On two synthetic screens, which stand where those of the tables would."""
+    unseen_genes = example("unseen_genes")
+    monkeypatch.setattr(unseen_genes, "LACUNA", str(program()))
+    for number, name in enumerate(unseen_genes.SCREENS):
+        words = ["generate", "screen", tmp_path / name, "--size", "small", "--samples", "3000", "--removed", "2"]
+        subprocess.run([program(), *map(str, words), "--share-module", "0.6", "--share-gene", "0.2", "--share-graph", "0",
+                        "--share-noise", "0.2", "--seed", str(number)], check=True)
+        unseen_genes.make_screen(None, tmp_path, name)
+        unseen_genes.run_studies(tmp_path, name, seeds=1, fold_seeds=1)
+    unseen_genes.write_tables(tmp_path)
+    page = (tmp_path / "unseen-genes.md").read_text()
+    assert page.count("| all |") == 2 and "control: shuffled graph" in page and "nan" not in page
+    assert "<svg" in (tmp_path / "unseen-genes.svg").read_text()
+
+
+@pytest.mark.skipif(not os.environ.get("LACUNA_TEST_ALL"), reason="takes a minute; make test-all runs it")
 def test_lightning_on_two_ranks_killed_and_resumed():
     pytest.importorskip("lightning", reason="lightning is not installed")
-    environment = {**os.environ, "PYTHONPATH": str(Path(lacuna.__file__).resolve().parents[1])}
+    known = {**os.environ, "PYTHONPATH": str(Path(lacuna.__file__).resolve().parents[1])}
     command = [sys.executable, EXAMPLES / "lightning_screen.py", "--devices", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, env=known)
     assert done.returncode == 0, done.stderr
     assert "killed twice and resumed: the same 480 samples in 42 batches" in done.stdout
 

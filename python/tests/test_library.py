@@ -72,6 +72,27 @@ def test_another_torch_is_named_and_no_symbol(tmp_path):
     assert f"was built for torch {major}.{minor - 1}" in last and torch.__version__ in last and "install" in last
 
 
+@pytest.mark.parametrize("version", ["2.6.0", None])
+def test_the_command_names_another_torch_and_no_symbol(tmp_path, version):
+    """Calls that need no torch work all the same."""
+    if version:
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").touch()
+        (tmp_path / "torch" / "version.py").write_text(f"__version__ = '{version}'\n")
+    hide = "import importlib.util as i; find = i.find_spec; i.find_spec = lambda n: None if n == 'torch' else find(n); "
+    code = ("" if version else hide) + "import lacuna_command; lacuna_command.main()"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}"}
+
+    def call(*words):
+        return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
+
+    assert call("--version").returncode == 0
+    said = call("evaluate", "run").stderr
+    needed = ".".join(torch.__version__.split(".")[:2])
+    assert said.startswith(f"error: `lacuna evaluate` needs torch {needed}") and "symbol" not in said, said
+    assert f"the environment has {'torch 2.6.0' if version else 'no torch'}; `pip install 'torch=={needed}.*'`" in said
+
+
 def test_found_under_the_prefix_it_is_installed_to(tmp_path):
     packages = tmp_path / "lib" / "python3" / "site-packages"
     shutil.copytree(PACKAGE, packages / "lacuna", ignore=shutil.ignore_patterns("__pycache__", "lib", "bin"))

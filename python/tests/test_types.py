@@ -89,7 +89,10 @@ def test_the_stub_says_what_the_module_has():
     pinned = re.search(r"^nanobind==(.*)$", (ROOT / "requirements.txt").read_text(), re.M)[1]
     if nanobind.__version__ != pinned:
         pytest.skip(f"nanobind {nanobind.__version__} writes stubs another way than {pinned}")
-    spec = importlib.util.spec_from_file_location("stubs", ROOT / "python" / "core" / "stubs.py")
+    script = ROOT / "python" / "core" / "stubs.py"
+    if not script.exists():
+        pytest.skip(f"{script.name} is in a checkout only")
+    spec = importlib.util.spec_from_file_location("stubs", script)
     stubs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(stubs)
     said = (PACKAGE / "_core.pyi").read_text()

@@ -27,9 +27,9 @@ Group& ranks() { return joined ? *joined : Group::alone(); }
 }  // namespace lacuna::cli
 
 extern "C" int lacuna_main(int argc, char** argv, const char* group, int rank, int world,
-                           int local_rank) {
+                           int local_rank, bool is_nccl) {
   using namespace lacuna;
-  if (world > 1 && (argc < 2 || !std::ranges::count(cli::kOfRanks, std::string_view(argv[1])))) {
+  if (argc < 2 || !std::ranges::count(cli::kOfRanks, std::string_view(argv[1]))) {
     if (rank == 0)
       fmt::print(stderr,
                  "error: of the subcommands only {} share their work among ranks; call `lacuna {}` "
@@ -37,9 +37,8 @@ extern "C" int lacuna_main(int argc, char** argv, const char* group, int rank, i
                  fmt::join(cli::kOfRanks, ", "), argc < 2 ? "..." : argv[1]);
     return 2;
   }
-  std::unique_ptr<Group> ours;
-  if (world > 1)
-    ours = join_process_group({group, uint32_t(rank), uint32_t(world), uint32_t(local_rank)});
+  const std::unique_ptr<Group> ours =
+      join_process_group({group, uint32_t(rank), uint32_t(world), uint32_t(local_rank), is_nccl});
   cli::joined = ours.get();
   const int code = cli::run_program(argc, argv);
   cli::joined = nullptr;

@@ -13,8 +13,10 @@ Group& ranks();
 
 // What Python calls.
 extern "C" {
-// The program with these words, as a rank of the process group of this name. Gives its exit code.
-int lacuna_main(int argc, char** argv, const char* group, int rank, int world, int local_rank);
+// The program with these words, as a rank of the process group of this name, which sums over NCCL
+// what lies on GPUs, or over gloo. Gives its exit code.
+int lacuna_main(int argc, char** argv, const char* group, int rank, int world, int local_rank,
+                bool is_nccl);
 // From another thread, while lacuna_main() runs: a rank has gone; see lose_rank().
 void lacuna_lose_rank(const char* words);
 }

@@ -84,10 +84,15 @@ at::Device choose_device(const std::string& name, const Note& note, const Group&
     note("there is a GPU, but this build of lacuna has no CUDA: training on the CPU");
     return at::kCPU;
   }
+  if (group.local_rank() >= gpus && name != "cuda")
+    throw Error(
+        "rank {} of this host needs a GPU of its own, but there are {}; start fewer ranks, or let "
+        "them share with train.device=cuda, which is slower",
+        group.local_rank(), gpus);
   if (group.local_rank() >= gpus)
-    throw Error("rank {} of this host needs a GPU of its own, but there are {}; start fewer ranks",
-                group.local_rank(), gpus);
-  return at::Device(at::kCUDA, c10::DeviceIndex(group.local_rank()));
+    note(fmt::format("rank {} shares a GPU with another rank: slower than one rank alone",
+                     group.rank()));
+  return at::Device(at::kCUDA, c10::DeviceIndex(group.local_rank() % gpus));
 }
 
 }  // namespace lacuna

@@ -40,7 +40,9 @@ class Group {
   virtual void broadcast(at::TensorList tensors) = 0;
   virtual void barrier() = 0;
 
-  bool is_alone() const { return world() == 1; }
+  virtual bool is_alone() const { return world() == 1; }
+  // Whether its sums may be part of a step that is recorded on a GPU (step.h).
+  virtual bool can_be_recorded() const { return is_alone(); }
   bool is_first() const { return rank() == 0; }  // who writes
   int64_t first_says(int64_t value);             // what rank 0 gave, on every rank
   bool any(bool value);                          // whether it is true on one of them
@@ -69,7 +71,8 @@ class HeldStop {
 using Note = std::function<void(const std::string&)>;
 
 // `cpu`, `cuda` (the GPU of the rank's number on its host) or `auto`. Throws Error for another word
-// and when it cannot be had; auto says what it takes.
+// and when it cannot be had; auto says what it takes. Ranks share GPUs only where `cuda` is asked
+// for by name: they gain nothing by it but a try of several ranks.
 at::Device choose_device(const std::string& name, const Note& note,
                          const Group& group = Group::alone());
 

@@ -60,7 +60,7 @@ void Stepper::replay(const Batch& batch, const StepPart& part) {
         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
     const Unstoppable whole;  // a recording that breaks off leaves the stream recording
     recording_->graph.capture_begin();
-    compute(*recording_->batch, part);
+    compute(*recording_->batch, part, /*is_recorded=*/true);
     recording_->graph.capture_end();
     // cuBLAS took its workspace from the recording's memory, and would hold on to all of that when
     // the recording has ended. Replays keep using the place; nobody else gets it before their end.
@@ -97,11 +97,11 @@ Stepper::Stepper(Task& task, Optimiser& optimiser, bool may_record)
 Stepper::~Stepper() = default;
 
 // Losses and gradients become those of the global batch: the mean over the ranks.
-void Stepper::sum_over_ranks(bool with_gradients) {
+void Stepper::sum_over_ranks(bool with_gradients, bool is_recorded) {
   if (group_.is_alone()) return;
   std::vector<at::Tensor> all = {last_loss_};
   if (with_gradients) {
-    gradients_->finish(last_loss_);
+    gradients_->finish(last_loss_, is_recorded);
     for (const at::Tensor& gradient : optimiser_.gradients()) all.push_back(gradient);
   } else {
     group_.sum(all);
@@ -109,14 +109,14 @@ void Stepper::sum_over_ranks(bool with_gradients) {
   at::_foreach_div_(all, double(group_.world()));
 }
 
-void Stepper::compute(const Batch& batch, const StepPart& part) {
+void Stepper::compute(const Batch& batch, const StepPart& part, bool is_recorded) {
   if (gradients_ && part.is_last) gradients_->begin();
   const at::Tensor loss = add_gradient(task_, batch, part.epoch, part.share);
   throw_if_stopped();  // for the last time: from here on the step is taken
   const Scope scope("optimiser");
   const at::NoGradGuard guard;
   last_loss_.copy_(loss);
-  sum_over_ranks(part.is_last);
+  sum_over_ranks(part.is_last, is_recorded);
   loss_sum_.add_(last_loss_, double(part.samples));
   if (part.is_last) last_norm_.copy_(optimiser_.update());
   const auto is_bad = at::isfinite(last_loss_ + last_norm_).logical_not();
@@ -130,8 +130,10 @@ void Stepper::run(const Batch& batch, const StepPart& part) {
   task_.prepare_step(part.step);
   step_.fill_(int64_t(part.step));
   optimiser_.set_learning_rate(part.lr);
-  const bool fits = may_record_ && step_.is_cuda() && task_.is_static() && group_.is_alone() &&
-                    options_.accumulate == 1 && batch.size() == options_.batch;
+  // The same on all ranks, which replay together: a full batch has the same share of every rank.
+  const bool fits = may_record_ && step_.is_cuda() && task_.is_static() &&
+                    group_.can_be_recorded() && options_.accumulate == 1 &&
+                    part.samples == uint64_t(options_.batch);
   if (kCanRecord && fits && ++warm_steps_ > kWarmSteps)
     replay(batch, part);
   else

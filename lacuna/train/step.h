@@ -2,9 +2,10 @@
 //
 // On a GPU a step over a full batch is recorded once as a CUDA graph and replayed: hundreds of
 // launches become one. What changes from step to step (the batch, the learning rate, the seed of
-// dropout, hidden genes) stands in tensors. Batches of another size, tasks that are not static,
-// several batches a step and several ranks run as they come. Only a build against a CUDA torch can
-// record; is_recorded() tells whether it was done.
+// dropout, hidden genes) stands in tensors. Several ranks record and replay together, the sums over
+// them included, where NCCL computes these on the GPUs. Batches of another size, tasks that are not
+// static, several batches a step and ranks over gloo run as they come. Only a build against a CUDA
+// torch can record; is_recorded() tells whether it was done.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -61,9 +62,9 @@ class Stepper {
 
  private:
   struct Recording;
-  void compute(const Batch& batch, const StepPart& part);
+  void compute(const Batch& batch, const StepPart& part, bool is_recorded = false);
   void replay(const Batch& batch, const StepPart& part);
-  void sum_over_ranks(bool with_gradients);
+  void sum_over_ranks(bool with_gradients, bool is_recorded);
 
   Task& task_;
   Optimiser& optimiser_;

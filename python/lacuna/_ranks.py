@@ -6,6 +6,7 @@ process and reduces through that process group. docs/cluster.md says how to star
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import datetime
 import os
@@ -91,8 +92,10 @@ def first_host(nodes: str) -> str:
     return "".join(part or "" for part in name.groups())
 
 
-def _join(place: Place, has_cuda: bool) -> None:
-    """torch.distributed's group of all ranks: NCCL where each has a GPU of its host to itself, gloo otherwise."""
+def _join(place: Place, has_cuda: bool) -> bool:
+    """torch.distributed's group of all ranks: NCCL where each has a GPU of its host to itself, gloo otherwise.
+
+    Whether it is NCCL."""
     import torch
     import torch.distributed as distributed
 
@@ -104,6 +107,19 @@ def _join(place: Place, has_cuda: bool) -> None:
     store = distributed.PrefixStore(f"lacuna_{place.attempt}", server)
     backend = "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
     distributed.init_process_group(backend, store=store, rank=place.rank, world_size=place.world)
+    atexit.register(_leave)
+    return has_gpus
+
+
+def _leave() -> None:
+    """A script may end without a word to torch, whose gloo then aborts the process now and then: a thread of it still waits.
+
+    Not after an exception: others may wait in a collective, and NCCL would wait for them before this process could end.
+    """
+    import torch.distributed as distributed
+
+    if distributed.is_initialized() and not hasattr(sys, "last_value"):
+        distributed.destroy_process_group()
 
 
 def join_ranks() -> None:
@@ -124,15 +140,15 @@ def join_ranks() -> None:
 
 
 def _connect(place: Place):
-    """Makes the process groups: that of the program, and one whose connections only say who lives."""
+    """Makes the process groups: that of the program, whether it is NCCL's, and one whose connections only say who lives."""
     import torch.distributed as distributed
     import torch.distributed._functional_collectives  # noqa: F401  registers what the program calls
 
     from . import has_cuda
 
-    _join(place, has_cuda())
+    is_nccl = _join(place, has_cuda())
     watch = distributed.new_group(backend="gloo", timeout=_FOREVER)
-    return distributed.group.WORLD, watch
+    return distributed.group.WORLD, is_nccl, watch
 
 
 @contextmanager
@@ -177,7 +193,8 @@ class _Watch:
         self.other, self.before = (rank + 1) % world, (rank - 1) % world
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._wait, daemon=True)
-        self.thread.start()
+        if world > 1:
+            self.thread.start()
 
     def _wait(self) -> None:
         import torch
@@ -205,6 +222,8 @@ class _Watch:
         import torch.distributed as distributed
 
         self.ended.set()
+        if self.before == self.rank:
+            return
         try:
             distributed.send(torch.full([1], float(failed)), dst=self.before, group=self.group)
         except Exception:
@@ -222,7 +241,7 @@ def _library() -> ctypes.CDLL:
     from . import library_path
 
     library = ctypes.CDLL(str(Path(library_path).with_name("liblacuna_ranks.so")))
-    library.lacuna_main.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p, *[ctypes.c_int] * 3]
+    library.lacuna_main.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p, *[ctypes.c_int] * 3, ctypes.c_bool]
     library.lacuna_lose_rank.argtypes = [ctypes.c_char_p]
     return library
 
@@ -230,13 +249,13 @@ def _library() -> ctypes.CDLL:
 def run(place: Place, words: list[str]) -> int:
     """The program with these words, as one rank; gives its exit code."""
     library = _library()
-    group, watch_group = _connect(place)
+    group, is_nccl, watch_group = _connect(place)
     if place.rank > 0:  # rank 0 alone speaks; errors are everybody's
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     watch = _Watch(place.rank, place.world, watch_group, library)
     given = [os.fsencode(word) for word in ["lacuna", *words]]
     code = library.lacuna_main(len(given), (ctypes.c_char_p * (len(given) + 1))(*given, None), group.group_name.encode(),
-                               place.rank, place.world, place.local_rank)  # fmt: skip
+                               place.rank, place.world, place.local_rank, is_nccl)  # fmt: skip
     if code in (0, 75):
         watch.say_farewell()
     watch.ended.set()

@@ -184,6 +184,29 @@ def test_features_are_chosen_by_name(screen):
     assert isinstance(lacuna.nn.make_model(CASES["factors-beside"], graph, labels=2), lacuna.nn.Factors)
 
 
+def test_factors_hear_the_likest_genes_that_training_saw(screen):
+    graph = lacuna.nn.GeneGraph.of(screen)
+    model = lacuna.nn.make_model({"name": "factors", "width": 4, "similar": 2, "weights": "values"}, graph, labels=1)
+    assert model.networks() is model.networks() and len(model.networks().types) == 2 * graph.num_types
+    unseen = list(range(0, graph.num_genes, 7))
+    model.hide_genes(unseen)
+    nobody, each = lacuna.removed_lists([[]]), torch.eye(graph.num_genes).unsqueeze(1)
+    heard = lacuna.aggregate(model.networks(), each, *nobody, values=False).squeeze(2)  # [2 G, target, source]
+    weights = graph.weights("values").split([index.shape[1] for index in graph.edges.values()])
+    for place, (name, index) in enumerate(graph.edges.items()):
+        incoming = np.zeros([graph.num_genes] * 2)  # [target, source]
+        np.add.at(incoming, (index[1].numpy(), index[0].numpy()), weights[place].numpy())
+        sizes = np.linalg.norm(incoming, axis=1)
+        alike = incoming @ incoming.T / np.maximum(np.outer(sizes, sizes), 1e-30)
+        np.fill_diagonal(alike, 0)
+        alike[:, unseen] = 0
+        best = np.argsort(-alike, axis=1, kind="stable")[:, :2]
+        expected = {(int(x), v) for v in range(graph.num_genes) for x in best[v] if alike[v, x] > 0}
+        expected |= {(v, x) for x, v in expected if v not in unseen}
+        found = {(x, v) for v, x in heard[graph.num_types + place].nonzero().tolist()}
+        assert found == expected and expected, name
+
+
 def test_a_pair_head_adds_offsets_and_the_mean_of_pairs(seed):
     torch.manual_seed(seed)
     head, rows = moved(lacuna.nn.PairHead(6, 2)), torch.randn(1, 3, 6)

@@ -13,8 +13,8 @@
 
 namespace lacuna {
 
-// Seconds of one step: the fastest of a few behind one that is not counted; a step of over a second
-// is taken once. The task is alone in its group.
+// Seconds of one step: the fastest of a few, one where it takes over a second, behind one that is
+// not counted, since a model may make things in it. The task is alone in its group.
 double time_step(Task& task);
 
 // The number of threads whose step is fastest, by `time` (seconds with so many threads); more of

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "lacuna/core/testing.h"
 #include "lacuna/train/testing.h"
@@ -57,6 +59,21 @@ TEST_F(PaceTest, AMeasuredStepLeavesNoTrace) {
   EXPECT_GT(pace.step_seconds, 0);
   EXPECT_EQ(pace.steps_an_epoch, 3u);  // 30 samples, batches of 7, two a step
   EXPECT_EQ(pace.epochs, 3u);
+}
+
+// What a model makes in its first step is not the time of a step.
+TEST_F(PaceTest, ALongFirstStepIsNotTheOnlyOneThatIsTimed) {
+  struct SlowAtFirst : NumberTask {
+    using NumberTask::NumberTask;
+    at::Tensor loss(const Batch& batch, uint64_t epoch) override {
+      if (losses++ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      return NumberTask::loss(batch, epoch);
+    }
+    int losses = 0;
+  };
+  SlowAtFirst task(NumberTable(1), number_config(), Group::alone());
+  measure_pace(task);
+  EXPECT_GE(task.losses, 2 * 2);  // two batches a step
 }
 
 TEST_F(PaceTest, AnEstimateDoesNotChangeTheRun) {

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lacuna/core/error.h"
+
 namespace lacuna {
 
 // Torch calls it whenever something was added to the parameter's gradient.
@@ -99,19 +101,21 @@ void GradientSum::put_back(const Bucket& bucket) const {
   }
 }
 
-void GradientSum::finish(const at::Tensor& also) {
+void GradientSum::finish(const at::Tensor& also, bool is_recorded) {
   const at::NoGradGuard guard;
   is_open_ = false;
   for (; next_ + 1 < buckets_.size(); ++next_) set_out(buckets_[next_]);
   std::vector<at::Tensor> rest = {also};
   for (const size_t i : buckets_.back().members) rest.push_back(parameters_[i].grad());
   const bool has_late = std::ranges::count(is_late_, 1) > 0;
+  LACUNA_ASSERT(!is_recorded || !has_late);
   // On the host, so that reading it waits for no GPU.
-  rest.push_back(at::full({}, double(has_late), at::TensorOptions(at::kDouble)));
+  const at::Tensor late = at::full({}, double(has_late), at::TensorOptions(at::kDouble));
+  if (!is_recorded) rest.push_back(late);
   group_.sum(rest);
   for (const Bucket& bucket : buckets_)
     if (bucket.flat.defined()) group_.finish_sum(bucket.flat);
-  const bool is_late = rest.back().item<double>() > 0;
+  const bool is_late = late.item<double>() > 0;
   if (is_late) sum_late();
   for (const Bucket& bucket : buckets_)
     if (bucket.flat.defined()) put_back(bucket);

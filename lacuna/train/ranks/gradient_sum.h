@@ -29,8 +29,10 @@ class GradientSum {
 
   // Before the backward pass that completes the gradients.
   void begin();
-  // Behind it: the gradients and `also`, a scalar, are now the sums over all ranks.
-  void finish(const at::Tensor& also);
+  // Behind it: the gradients and `also`, a scalar, are now the sums over all ranks. is_recorded: a
+  // recording cannot ask the others whether something came late; by the steps before it, all know
+  // what does.
+  void finish(const at::Tensor& also, bool is_recorded = false);
   // Instead: the pass was broken off, and the gradients mean nothing.
   void abandon();
 

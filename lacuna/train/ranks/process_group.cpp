@@ -71,6 +71,8 @@ class ProcessGroup : public Group {
   uint32_t rank() const override { return place_.rank; }
   uint32_t world() const override { return place_.world; }
   uint32_t local_rank() const override { return place_.local_rank; }
+  bool is_alone() const override { return false; }
+  bool can_be_recorded() const override { return place_.is_nccl; }
 
   void sum(at::TensorList tensors) override {
     exchange(tensors, [&](const at::Tensor& flat) {

@@ -17,7 +17,9 @@ namespace lacuna {
 struct ProcessGroupPlace {
   std::string name;  // of the process group, as torch.distributed registered it
   uint32_t rank = 0, world = 1, local_rank = 0;
+  bool is_nccl = false;  // what lies on GPUs is summed there, also in a recorded step
 };
+// A group of one rank calls collectives as several would, which is how NCCL is tried with one GPU.
 // Throws Error where torch has no functional collectives: torch.distributed must be imported.
 std::unique_ptr<Group> join_process_group(const ProcessGroupPlace& place);
 

@@ -54,19 +54,8 @@ class Graph(PlanModule):
                 repeats and self loops are kept: masks and values refer to them.
             values: by name, [E_t] f32, what an edge's message is multiplied by. A type without stays at 1.
         """
-        if not edges:
-            raise ValueError("edges is empty; a graph needs at least one edge type")
-        lists = []
-        for name, index in edges.items():
-            index = torch.as_tensor(index)
-            if index.dim() != 2 or index.size(0) != 2:
-                raise ValueError(f"edges[{name!r}] has shape {list(index.shape)}, but [2, E] is needed")
-            if index.dtype.is_floating_point or index.dtype.is_complex or index.dtype == torch.bool:
-                raise TypeError(f"edges[{name!r}] has dtype {index.dtype}, but integers are needed")
-            lists.append(index.detach().cpu())
-        plan = torch.ops.lacuna.make_plan(num_nodes, lists, list(edges))
-        counts = {name: index.size(1) for name, index in zip(edges, lists)}
-        return cls(num_nodes, counts, plan, None if values is None else _all_values(counts, values))
+        counts, plan = make_plan(num_nodes, edges)
+        return cls(num_nodes, counts, plan, None if values is None else all_values(counts, values))
 
     @classmethod
     def from_hetero_data(cls, data, node_type: str = "gene", value: str | None = None) -> Graph:
@@ -133,7 +122,24 @@ def _padded(count: int) -> int:
     return (count + 63) // 64 * 64
 
 
-def _all_values(counts: Mapping[str, int], values: Mapping[str, Tensor]) -> Tensor:
+def make_plan(num_nodes: int, edges: Mapping[str, Tensor]) -> tuple[dict[str, int], Tensor]:
+    """E of each type, and the bytes that the operators read."""
+    if not edges:
+        raise ValueError("edges is empty; a graph needs at least one edge type")
+    lists = []
+    for name, index in edges.items():
+        index = torch.as_tensor(index)
+        if index.dim() != 2 or index.size(0) != 2:
+            raise ValueError(f"edges[{name!r}] has shape {list(index.shape)}, but [2, E] is needed")
+        if index.dtype.is_floating_point or index.dtype.is_complex or index.dtype == torch.bool:
+            raise TypeError(f"edges[{name!r}] has dtype {index.dtype}, but integers are needed")
+        lists.append(index.detach().cpu())
+    counts = {name: index.size(1) for name, index in zip(edges, lists)}
+    return counts, torch.ops.lacuna.make_plan(num_nodes, lists, list(edges))
+
+
+def all_values(counts: Mapping[str, int], values: Mapping[str, Tensor]) -> Tensor:
+    """[E] f32, all types one after another; 1 in types without."""
     unknown = set(values) - set(counts)
     if unknown:
         raise ValueError(f"values has types that edges has not: {', '.join(sorted(unknown))}")

@@ -1,6 +1,8 @@
 """lacuna.nn against the same models in plain PyTorch and PyG (bench/plain_models.py), and against the program."""
 
 import contextlib
+import copy
+import pickle
 import sys
 from pathlib import Path
 
@@ -172,6 +174,28 @@ def test_a_run_with_hidden_genes_opens_and_predicts_as_the_program(screen, tmp_p
     model.train()
     hidden = (model.visible_rows() == model.hidden.unknown).all(1)
     assert hidden[model.hidden.unseen.flatten()].all() and 0 < hidden.sum() < len(hidden)
+
+
+def test_the_graph_of_a_model_is_a_graph_with_the_screens_plan(screen):
+    graph = lacuna.nn.GeneGraph.of(screen)
+    assert isinstance(graph, lacuna.Graph) and graph.graph is graph
+    assert graph.plan.data_ptr() == screen.graph.plan.data_ptr()  # made and held once
+    removed, ptr = lacuna.removed_lists(SAMPLES)
+    x = torch.randn(graph.num_nodes, len(SAMPLES), 4)
+    expected = lacuna.aggregate(screen.graph, x, removed, ptr)
+    model = lacuna.nn.make_model(CASES["normalised"], graph, labels=2)
+    shuffled = lacuna.nn.GeneGraph.of(screen, {name: e.flip(0).numpy() for name, e in graph.edges.items()})
+    for one in (model.graph, copy.deepcopy(model).graph, pickle.loads(pickle.dumps(model.graph))):
+        assert torch.equal(lacuna.aggregate(one, x, removed, ptr), expected)  # edges count 1 unless a model asks for more
+        assert torch.equal(one.weights("values"), graph.weights("values")) and one.genes == screen.genes
+        assert torch.equal(one.chosen_features(["x"]), graph.features)
+        assert one.metabolism is not None and one.without_genes.shape == graph.without_genes.shape
+    assert not torch.equal(lacuna.aggregate(shuffled, x, removed, ptr), expected)
+    assert lacuna.masks(model.graph, removed, ptr).shape == (len(SAMPLES), screen.graph.mask_stride)
+    arrived = {name: torch.full([index.shape[1]], 2.0) for name, index in graph.edges.items()}
+    twice = lacuna.nn.GeneGraph.from_edges(graph.num_genes, graph.edges, arrived)
+    torch.testing.assert_close(lacuna.aggregate(twice, x, removed, ptr), 2 * expected)
+    torch.testing.assert_close(lacuna.aggregate(copy.deepcopy(twice), x, removed, ptr), 2 * expected)
 
 
 def test_features_are_chosen_by_name(screen):

@@ -4,6 +4,7 @@
     model = lacuna.nn.HeteroGin(lacuna.nn.GeneGraph.of(screen), labels=1, width=64, merge="mean")
     predicted = model(removed, ptr)                  # [B, L], standardised labels
 
+A :class:`GeneGraph` is a :class:`lacuna.Graph`: ``lacuna.aggregate(model.graph, ...)`` works.
 Parameters have the program's names and shapes, so a checkpoint of `lacuna train` loads
 (:meth:`lacuna.Run.model`), and weights from here go back (:func:`save_checkpoint`). A Linear's weight stands as
 [in, out]; weights of several edge types are one tensor with the type in front. Modules compute in the dtype of their

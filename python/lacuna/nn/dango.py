@@ -49,13 +49,12 @@ class Dango(Model):
 
     def embed(self) -> Tensor:
         """[T, N, H]: every gene in every network."""
-        graph = self.graph.graph
         removed = torch.zeros(0, dtype=torch.int32, device=self.sage1.right.device)
         ptr = removed.new_zeros(2)  # one sample, which removes nothing
         rows = self.visible_rows()
         assert rows is not None
-        h = F.relu(self.sage1(graph, rows.unsqueeze(1), removed, ptr))  # [T, N, 1, H]
-        return F.relu(self.sage2(graph, h, removed, ptr)).squeeze(2)
+        h = F.relu(self.sage1(self.graph, rows.unsqueeze(1), removed, ptr))  # [T, N, 1, H]
+        return F.relu(self.sage2(self.graph, h, removed, ptr)).squeeze(2)
 
     def meta(self, h: Tensor) -> Tensor:
         """h [T, N, H] -> [N, H]"""

@@ -101,14 +101,14 @@ class Factors(Model):
 
     def _make_networks(self, unseen: list[int]) -> Graph:
         edges, genes = dict(self.graph.edges), self.graph.num_genes
+        if not self.similar:  # the screen's own, whose plan is there
+            return Graph(genes, self.graph.num_edges, self.graph._host, self._weights)
         counts = [index.shape[1] for index in edges.values()]
-        if self._weights is None and not self.similar:
-            return Graph.from_edges(genes, edges)
         weights = torch.ones(sum(counts)) if self._weights is None else self._weights.cpu()
         values = dict(zip(edges, weights.split(counts)))
         silent = torch.zeros(genes, dtype=torch.bool)
         silent[unseen] = True
-        for name in list(edges) if self.similar else []:
+        for name in list(edges):
             alike = torch.ops.lacuna.similar_genes(genes, edges[name].cpu(), values[name], self.similar, silent)
             edges[f"{name}, similar"], values[f"{name}, similar"] = alike
         return Graph.from_edges(genes, edges, values)

@@ -62,7 +62,7 @@ class _Layer(GIN):
     def forward(  # type: ignore[override]
         self, graph: GeneGraph, x: Tensor, removed: Tensor, ptr: Tensor, weights: Tensor | None
     ) -> Tensor:
-        y = super().forward(graph.graph, x, removed, ptr, weights)  # [G, N, B, H]
+        y = super().forward(graph, x, removed, ptr, weights)  # [G, N, B, H]
         if self.metabolism is not None:
             own = x if x.dim() == 3 else x.unsqueeze(1).expand(-1, ptr.numel() - 1, -1)
             y = torch.cat([y, self.metabolism(graph, own, removed, ptr).unsqueeze(0)])

@@ -91,7 +91,7 @@ class WildType(Model):
         nobody = torch.zeros(0, dtype=torch.int32, device=x.device)
         for name in self.layer_names:
             sums = aggregate(
-                self.graph.graph, x.unsqueeze(1), nobody, nobody.new_zeros(2),
+                self.graph, x.unsqueeze(1), nobody, nobody.new_zeros(2),
                 values=False if self.weights is None else self.weights,
             )  # [G, N, 1, H]
             x = self.get_submodule(name)(x, sums.squeeze(2), self.dropout)

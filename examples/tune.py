@@ -5,8 +5,9 @@
 
 A trial is one run, OUT/trial-0007, with settings drawn by Optuna; what is searched stands in `suggest()`: change that. After
 every epoch its best validation Pearson so far is told to Optuna, and a trial that lies behind the others is stopped (the
-run can be resumed by hand). The study is OUT/study.db: killed at any moment, the same command goes on, and takes up the
-trial that was cut off. OUT/tuned.svg shows every trial, OUT/best.yaml is the config of the best one.
+run can be resumed by hand). The study is OUT/study.db: stopped by Ctrl-C or SIGTERM (exit code 75) or killed at any moment,
+the same command goes on, and takes up the trial that was cut off where its last checkpoint is. OUT/tuned.svg shows every
+trial, OUT/best.yaml is the config of the best one.
 
 Only the validation part is looked at: trials evaluate no test part. Tuning overfits that part as well, more so with every
 trial, so say how many trials there were beside a number that comes from it, and look at the test part once, at the end:
@@ -15,6 +16,9 @@ trial, so say how many trials there were beside a number that comes from it, and
 """
 
 import argparse
+import contextlib
+import ctypes
+import fcntl
 import json
 import pathlib
 import shutil
@@ -23,7 +27,7 @@ import subprocess
 import sys
 import time
 
-SEED = 1  # of the search; a trial's own train.seed is the config's
+SEED = 1  # of the search, and the trials that are there; a trial's own train.seed is the config's
 
 
 def suggest(trial):
@@ -51,18 +55,37 @@ def validation_scores(run):
     return scores
 
 
+def end_with_parent():
+    """In the child: SIGTERM when this script dies, also of kill -9, so that no training is left behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def wait_until_free(run):
+    """A training whose parent was killed is still writing its checkpoint: its lock is free when it has ended."""
+    if (lock := run / "lock").exists():
+        with lock.open("r+") as file, contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def run_of(trial, out):
+    """The folder of a trial's run; of one that was taken up, that of the trial that was cut off."""
+    return out / trial.user_attrs.get("run", f"trial-{trial.number:04d}")
+
+
 def run_trial(trial, arguments, out):
-    """Trains a run and gives its best validation score; raises TrialPruned where Optuna wants it ended."""
+    """Trains a run and gives its best validation score; raises TrialPruned where Optuna wants it ended, and
+    KeyboardInterrupt where the training was stopped."""
     import optuna
 
     settings = {**dict(word.split("=", 1) for word in arguments.set), **suggest(trial), "evaluate.parts": "[validation]",
                 "evaluate.baselines": "false", "evaluate.bootstrap": 0}
-    run = out / f"trial-{trial.number:04d}"
+    run = run_of(trial, out)
+    wait_until_free(run)
     command = [arguments.lacuna, "train", arguments.config, "--out", run, "--resume"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     with (out / f"{run.name}.log").open("a") as log:
-        process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
+        process = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log, preexec_fn=end_with_parent)
     told = 0
     try:
         while True:
@@ -80,11 +103,46 @@ def run_trial(trial, arguments, out):
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)  # it writes a checkpoint
             process.wait()
-    if process.returncode == 75:  # stopped from outside: not a score
+    if process.returncode == 75:  # stopped from outside: no score yet
         raise KeyboardInterrupt
     if process.returncode != 0 or not scores:
         raise RuntimeError(f"{run} failed; {run}.log says why")
     return max(scores)
+
+
+def take_up(study, out):
+    """Trials that were running when the last call ended are queued once more, with their settings and their folder."""
+    from optuna.trial import TrialState
+
+    for trial in study.get_trials(states=[TrialState.RUNNING]):
+        study.enqueue_trial(trial.params, user_attrs={"goes_on": trial.number, "run": run_of(trial, out).name})
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def search(study, arguments):
+    """The trials, one after another. One that is stopped stays as it is, so that the next call takes it up."""
+    import optuna
+    from optuna.trial import TrialState
+
+    for _ in range(arguments.trials):
+        trial = study.ask()
+        try:
+            score = run_trial(trial, arguments, arguments.out)
+        except optuna.TrialPruned as pruned:
+            study.tell(trial, state=TrialState.PRUNED)
+            print(f"trial {trial.number}: {pruned}", flush=True)
+        except RuntimeError as error:
+            study.tell(trial, state=TrialState.FAIL)
+            print(f"trial {trial.number}: {error}", flush=True)
+        else:
+            study.tell(trial, score)
+            print(f"trial {trial.number}: validation Pearson {score:.4f}, {trial.params}", flush=True)
+
+
+def stop(*_):
+    for number in (signal.SIGTERM, signal.SIGHUP):  # once is enough: the run is writing its checkpoint
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def draw(study, file):
@@ -129,30 +187,35 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
         study_name="tune", storage=f"sqlite:///{arguments.out.resolve()}/study.db", load_if_exists=True,
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
+        direction="maximize", pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2),
     )
-    for trial in study.trials:  # cut off with the last call: the same settings once more, in a run of its own
-        if trial.state == optuna.trial.TrialState.RUNNING:
-            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            study.enqueue_trial(trial.params)
-    study.optimize(lambda trial: run_trial(trial, arguments, arguments.out), n_trials=arguments.trials,
-                   catch=(RuntimeError,))
+    take_up(study, arguments.out)
+    # Another seed a call: the same one would draw the first trials once more.
+    study.sampler = optuna.samplers.TPESampler(seed=SEED + len(study.trials))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    try:
+        search(study, arguments)
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        sys.exit(75)
     finished = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
     if not finished:
         sys.exit(f"no trial has finished; {arguments.out}/trial-*.log say why")
     best = study.best_trial
+    gone_on = {t.user_attrs.get("goes_on") for t in study.trials}
+    count = sum(t.number not in gone_on for t in study.trials)  # one that was cut off and taken up is one trial
     draw(study, arguments.out / "tuned.svg")
-    config = (arguments.out / f"trial-{best.number:04d}" / "config.yaml").read_text().split("\n")
+    config = (run_of(best, arguments.out) / "config.yaml").read_text().split("\n")
     config = [line for line in config if not line.startswith("#")]  # its checksum: this is another file
     at = config.index("evaluate:")
     settings = ["evaluate:", "  parts: [validation, test]", "  baselines: true", "  bootstrap: 1000"]
     rest = [line for line in config[at + 1 :]]
     while rest and rest[0].startswith(" "):
         rest.pop(0)
-    head = [f"# The best of {len(study.trials)} trials ({len(finished)} finished), validation Pearson {best.value:.4f}."]
+    head = [f"# The best of {count} trials ({len(finished)} finished), validation Pearson {best.value:.4f}."]
     (arguments.out / "best.yaml").write_text("\n".join([*head, *config[:at], *settings, *rest]) + "\n")
-    print(f"{len(study.trials)} trials, {len(finished)} finished; the best is trial {best.number}, "
+    print(f"{count} trials, {len(finished)} finished; the best is trial {best.number}, "
           f"validation Pearson {best.value:.4f}: {best.params}")
     print(f"{arguments.out}/best.yaml, {arguments.out}/tuned.svg")
 

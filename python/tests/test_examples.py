@@ -6,8 +6,10 @@ import inspect
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -33,22 +35,67 @@ def screen(tmp_path):
     return screen
 
 
-def test_tuning_goes_on_where_it_ended(screen, tmp_path):
+def tune(screen, folder, epochs, *words):
+    """The command of a study of one more trial."""
     pytest.importorskip("optuna", reason="optuna is not installed")
-    (tmp_path / "config.yaml").write_text(
-        f"screen: {screen.path}\nmodel: {{name: factors}}\n"
-        "train: {epochs: 2, batch: 32, device: cpu}\n")
-    command = [sys.executable, EXAMPLES / "tune.py", tmp_path / "config.yaml", tmp_path / "out", "--look-every", "0.2",
-               "--lacuna", program(), "--set", "train.seed=2", "--trials", "1"]
+    (folder / "config.yaml").write_text(
+        f"screen: {screen.path}\nmodel: {{name: factors}}\ntrain: {{epochs: {epochs}, batch: 32, device: cpu}}\n")
+    command = [sys.executable, EXAMPLES / "tune.py", folder / "config.yaml", folder / "out", "--look-every", "0.1",
+               "--lacuna", program(), "--trials", "1", *words]
+    return [str(word) for word in command]
+
+
+def test_tuning_goes_on_where_it_ended(screen, tmp_path):
+    command = tune(screen, tmp_path, 2, "--set", "train.seed=2")
     for count in (1, 2):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=200, env=environment())
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment())
         assert done.returncode == 0, done.stderr
         assert f"{count} trials" in done.stdout
+    rates = {re.search(r"^  lr: (.*)$", file.read_text(), re.M)[1] for file in (tmp_path / "out").glob("trial-*/config.yaml")}
+    assert len(rates) == 2  # the second call does not draw what the first one drew
     best = (tmp_path / "out" / "best.yaml").read_text()
     assert "parts: [validation, test]" in best and "best of 2 trials" in best and "seed: 2" in best
     assert "<svg" in (tmp_path / "out" / "tuned.svg").read_text()
     for run in (tmp_path / "out").glob("trial-*/"):  # nobody looks at the test part before the end
         assert list(json.loads((run / "evaluation.json").read_text())["parts"]) == ["validation"]
+
+
+def status_of(run):
+    file = run / "run.json"
+    return json.loads(file.read_text())["status"] if file.exists() else "not begun"
+
+
+def epochs_of(run):
+    file = run / "metrics.jsonl"
+    lines = file.read_text().split("\n")[:-1] if file.exists() else []
+    return [line["epoch"] for line in map(json.loads, lines) if line["kind"] == "epoch"]
+
+
+def wait_for(what, seconds=60):
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_trial_that_was_cut_off_is_taken_up(screen, tmp_path):
+    """By Ctrl-C, by SIGTERM and by kill -9: its training ends, too, and the next call goes on in the same folder."""
+    command = tune(screen, tmp_path, 400)
+    run = tmp_path / "out" / "trial-0000"
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        before = len(epochs_of(run))
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
+        wait_for(lambda: len(epochs_of(run)) > before)
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[1]
+        if number != signal.SIGKILL:
+            assert process.returncode == 75 and "the same command goes on" in said, said
+            assert status_of(run) == "stopped"
+        assert len(epochs_of(run)) < 400
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert "1 trials, 1 finished" in done.stdout and [f.name for f in run.parent.glob("trial-*/")] == ["trial-0000"]
+    assert status_of(run) == "finished" and epochs_of(run) == list(range(400))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -110,7 +157,7 @@ def test_the_answer_about_unseen_genes_is_made(tmp_path, monkeypatch):
         unseen_genes.run_studies(tmp_path, name, seeds=1, fold_seeds=1)
     unseen_genes.write_tables(tmp_path)
     page = (tmp_path / "unseen-genes.md").read_text()
-    assert page.count("| all |") == 2 and "control: shuffled graph" in page and "nan" not in page
+    assert page.count("| all |") == 2 and "control: `factors` over a shuffled graph" in page and "nan" not in page
     assert "<svg" in (tmp_path / "unseen-genes.svg").read_text()
 
 

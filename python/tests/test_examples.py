@@ -182,3 +182,22 @@ def test_the_cells_of_the_notebook_run():
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"sweep.ipynb, cell {i}", "exec"), names)
     assert names["report"].stat().st_size > 10_000 and len(names["sweep"]) == 4
+
+
+@pytest.mark.skipif(not os.environ.get("LACUNA_TEST_ALL"), reason="starts a kernel of Jupyter; make test-all runs it")
+def test_the_notebook_runs_in_a_kernel(tmp_path, monkeypatch):
+    """As Jupyter runs it: screens, tables and figures are shown by their cells."""
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    folders = [str(Path(lacuna.__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # no settings of who runs the tests
+    notebook = nbformat.read(EXAMPLES / "sweep.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    shown = [output["data"] for output in outputs if "data" in output]
+    assert sum("image/png" in data for data in shown) >= 3
+    assert "samples" in shown[0]["text/html"]  # the screen
+    said = "".join(output["text"] for output in outputs if output["output_type"] == "stream")
+    assert "report.html" in said and "the pair that surprises most" in said

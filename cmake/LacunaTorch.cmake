@@ -44,6 +44,7 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   if(LacunaTorch_CUDA AND LACUNA_HAVE_CUDA)  # torch's CUDA headers compile only beside a CUDA torch and a toolkit
     target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
   endif()
+  target_compile_definitions(lacuna_torch PRIVATE LACUNA_VERSION="${PROJECT_VERSION}")
   lacuna_unite(lacuna_torch)
   lacuna_version(lacuna_torch)
   set_target_properties(lacuna_torch PROPERTIES INSTALL_RPATH "${torch_install_rpath}")

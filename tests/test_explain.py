@@ -30,6 +30,10 @@ def folder(tmp_path_factory):
     for name, model in [("gin", "{name: hetero_gin, width: 8, layers: 2}"), ("mlp", "{name: mlp, width: 8}")]:
         (folder / f"{name}.yaml").write_text(CONFIG.format(screen=folder / "screen", model=model))
         succeed("train", folder / f"{name}.yaml", "--out", folder / name)
+    # Genes that training never saw, whose row is one of the weights.
+    succeed("split", folder / "screen", "--name", "gene", "--by", "gene", "--seed", 1)
+    succeed("train", folder / "mlp.yaml", "--set", "split=gene", "--set", "train.hide=0.4", "--set", "train.lr=0.1",
+            "--out", folder / "hidden")
     return folder
 
 
@@ -98,9 +102,10 @@ def test_the_strongest_are_the_extremes_of_what_is_not_measured(folder, explaine
         assert len(sample["change"]) == len(explained["networks"])
 
 
-def test_a_model_without_a_graph_loses_nothing(folder):
-    succeed("explain", folder / "mlp", "--top", "2", "--candidates", "50")
-    found = json.loads((folder / "mlp/explanation.json").read_text())
+@pytest.mark.parametrize("run", ["mlp", "hidden"])
+def test_a_model_without_a_graph_loses_nothing(folder, run):
+    succeed("explain", folder / run, "--top", "2", "--candidates", "50")
+    found = json.loads((folder / run / "explanation.json").read_text())
     for network in found["networks"]:
         assert network["without"] == found["with_all"]
     assert all(change == 0 for sample in found["strongest"][0]["lowest"] for change in sample["change"])

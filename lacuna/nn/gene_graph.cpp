@@ -12,10 +12,11 @@
 #include <set>
 
 #include "lacuna/core/error.h"
+#include "lacuna/core/hash.h"
 #include "lacuna/core/random.h"
 #include "lacuna/core/scope.h"
 #include "lacuna/graph/graph_plan.h"
-#include "lacuna/graph/similar_genes.h"
+#include "lacuna/ladder/host_copy.h"
 #include "lacuna/ops/masks/masks.h"
 #include "lacuna/torch/find_operator.h"
 
@@ -217,8 +218,10 @@ EdgeWeights edge_weights_from_name(const std::string& name) {
   throw Error("unknown weights '{}'; there are none, values and normalised", name);
 }
 
-GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans)
+GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans,
+                     bool is_shared)
     : genes_(graph.genes().size()),
+      is_shared_(is_shared),
       features_(features_of(graph.genes(), device)),
       mask_table_(std::make_shared<std::vector<Tensor>>()),
       cones_(std::make_shared<Cones>()),
@@ -231,11 +234,25 @@ GeneGraph::GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPl
     types_.push_back(type->name);
     sizes_.push_back(int64_t(type->size()));
   }
-  plan_ = bytes_tensor((plans ? plans->graph : plan_gene_edges(graph)).bytes());
+  keep_plan(plans ? plans->graph : plan_gene_edges(graph));
   place(device, plans);
   add_values(graph);
   add_mask_layout(graph);
   add_metabolism(graph, device);
+}
+
+void GeneGraph::keep_plan(const GraphPlan& plan) {
+  const std::span<const std::byte> bytes = plan.bytes();
+  if (!is_shared_) {
+    plan_ = bytes_tensor(bytes);
+    return;
+  }
+  const HostCopyPlan asked = {hash64(bytes), {0, bytes.size()}, "the plan of a graph"};
+  const auto copy = HostCopy::share(
+      asked, [&](uint64_t, std::span<std::byte> out) { std::ranges::copy(bytes, out.begin()); });
+  void* const data = const_cast<std::byte*>(copy->bytes().data());  // which operators only read
+  plan_ = at::from_blob(
+      data, {int64_t(bytes.size())}, [copy](void*) {}, at::kByte);
 }
 
 void GeneGraph::place(at::Device device, const CachedPlan* plans) {
@@ -525,83 +542,6 @@ Tensor GeneGraph::mean(const Tensor& x, const ModelInput& input) const {
   const Scope scope("aggregation");
   static const auto op = find_operator<AggregateSignature>("lacuna::aggregate");
   return op.call(buffers_, sizes_, x, input.removed, input.ptr, "mean", false, {}, {});
-}
-
-GeneGraph GeneGraph::with_networks(int64_t genes, const std::vector<std::string>& types,
-                                   const std::vector<Ends>& networks) const {
-  GeneGraph other = *this;
-  other.genes_ = genes;
-  other.types_ = types;
-  other.sizes_ = {genes, int64_t(types.size())};
-  std::vector<EdgeList> lists;
-  for (const Ends& network : networks) {
-    lists.push_back(network.list());
-    other.sizes_.push_back(int64_t(network.sources.size()));
-  }
-  other.plan_ = bytes_tensor(GraphPlan::make(uint32_t(genes), lists).bytes());
-  other.place(device(), nullptr);
-  other.features_.clear();
-  other.values_ = Tensor();
-  other.mask_table_ = std::make_shared<std::vector<Tensor>>();
-  other.cones_ = std::make_shared<Cones>();
-  other.neighbours_ = std::make_shared<std::pair<Tensor, Tensor>>();
-  other.bipartite_sizes_.clear();
-  other.why_no_values_ = other.why_no_metabolism_ = "these are networks that a model made";
-  return other;
-}
-
-std::pair<GeneGraph, Tensor> GeneGraph::between(const std::vector<int64_t>& genes,
-                                                const Tensor& weights) const {
-  const GraphPlan plan = plan_on_host();
-  std::vector<int64_t> place(size_t(genes_), -1);
-  for (size_t i = 0; i < genes.size(); ++i) place[size_t(genes[i])] = int64_t(i);
-  std::vector<Ends> networks(plan.type_count());
-  std::vector<int64_t> kept;  // numbers of the edges that are left, all types in one row
-  for (uint32_t t = 0; t < plan.type_count(); ++t) {
-    const CsrView csr = plan.by_target(t);
-    for (size_t target = 0; target < genes.size(); ++target)
-      for (uint32_t k = csr.ptr[genes[target]]; k < csr.ptr[genes[target] + 1]; ++k) {
-        const int64_t source = place[plan.neighbour(csr, k)];
-        if (source < 0) continue;
-        networks[t].sources.push_back(uint32_t(source));
-        networks[t].targets.push_back(uint32_t(target));
-        kept.push_back(int64_t(plan.first_edge(t) + csr.edge[k]));
-      }
-  }
-  const Tensor numbers = at::tensor(kept, at::kLong).to(device());
-  return {with_networks(int64_t(genes.size()), types_, networks),
-          weights.defined() ? weights.index_select(0, numbers) : Tensor()};
-}
-
-std::pair<GeneGraph, Tensor> GeneGraph::with_similar(int64_t count,
-                                                     const std::vector<int64_t>& silent,
-                                                     const Tensor& weights) const {
-  const GraphPlan plan = plan_on_host();
-  std::vector<bool> is_silent(size_t(genes_), false);
-  for (const int64_t gene : silent) is_silent[size_t(gene)] = true;
-  const Tensor on_host = weights.to(at::kCPU, at::kFloat).contiguous();
-  const float* const all = on_host.const_data_ptr<float>();
-  std::vector<std::string> types = types_;
-  std::vector<Ends> networks(plan.type_count());
-  std::vector<Tensor> values = {on_host};
-  for (uint32_t t = 0; t < plan.type_count(); ++t) {
-    Ends& own = networks[t];
-    const CsrView csr = plan.by_target(t);
-    own.sources.resize(plan.edge_count(t));
-    own.targets.resize(plan.edge_count(t));
-    for (uint32_t v = 0; v < plan.node_count(); ++v)
-      for (uint32_t k = csr.ptr[v]; k < csr.ptr[v + 1]; ++k) {
-        own.sources[csr.edge[k]] = plan.neighbour(csr, k);
-        own.targets[csr.edge[k]] = v;
-      }
-    const std::span of_type(all + plan.first_edge(t), own.sources.size());
-    const WeightedEdges edges = {plan.node_count(), own.sources, own.targets, of_type};
-    SimilarGenes similar = similar_genes(edges, uint32_t(count), is_silent, at::get_num_threads());
-    values.push_back(at::tensor(similar.weights, at::kFloat));
-    networks.push_back({std::move(similar.sources), std::move(similar.targets)});
-    types.push_back(types_[t] + ", similar");
-  }
-  return {with_networks(genes_, types, networks), at::cat(values).to(device())};
 }
 
 Tensor GeneGraph::edges(int64_t type) const {

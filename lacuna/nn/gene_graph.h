@@ -74,8 +74,11 @@ EdgeWeights edge_weights_from_name(const std::string& name);  // throws Error, l
 class GeneGraph {
  public:
   // plans: of this graph, for a GPU, where they are there already; null: made here, where the
-  // device wants them. Throws Error for a graph without gene-gene edges.
-  GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr);
+  // device wants them. is_shared: what the host holds of the plan lies there once, however many
+  // processes ask for the same (ladder/host_copy.h); so do plans of networks made from it. Throws
+  // Error for a graph without gene-gene edges.
+  GeneGraph(const HeteroGraph& graph, at::Device device, const CachedPlan* plans = nullptr,
+            bool is_shared = false);
 
   at::Device device() const { return buffers_[0].device(); }
   int64_t genes() const { return genes_; }
@@ -162,12 +165,14 @@ class GeneGraph {
                           const std::vector<Ends>& networks) const;
   ConeRoom most_of_cone(int64_t widest) const;
   void check_masks(const ModelInput& input) const;
+  void keep_plan(const GraphPlan& plan);                   // on the host
   void place(at::Device device, const CachedPlan* plans);  // the plan
   void add_values(const HeteroGraph& graph);
   void add_mask_layout(const HeteroGraph& graph);
   void add_metabolism(const HeteroGraph& graph, at::Device device);
 
   int64_t genes_;
+  bool is_shared_ = false;
   std::vector<std::string> types_;
   std::vector<std::pair<std::string, at::Tensor>> features_;  // name, [N, d]
   at::Tensor values_;                // [E] of the edges on the host, 1 in types without

@@ -4,7 +4,7 @@
 // (`train.hide`).
 //
 //   while training   the unseen genes, and those of the step's draw
-//   otherwise        the unseen genes: those without training samples
+//   otherwise        the unseen genes: those without training samples, and with train.hide 1 all
 #pragma once
 
 #include <torch/nn/module.h>

@@ -44,6 +44,11 @@ void throw_if_rank_lost() {
   throw RankLost(lost_words);
 }
 
+void throw_if_stop_was_meant() {
+  throw_if_rank_lost();
+  throw_if_stopped();
+}
+
 HeldStop::HeldStop() {
   const std::lock_guard lock(lost_mutex);
   if (lost_words.empty()) held.emplace();

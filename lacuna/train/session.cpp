@@ -15,6 +15,7 @@
 #include "lacuna/core/error.h"
 #include "lacuna/graph/shuffle_graph.h"
 #include "lacuna/graph/without_edges.h"
+#include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/plugin/plugin.h"
 #include "lacuna/screen/plan_cache.h"
 #include "lacuna/screen/screen_batch.h"
@@ -43,18 +44,19 @@ Seen see_graph(const Config& config, const Screen& screen) {
 
 // The graph on its device. What a GPU needs planned is kept beside the screen (plan_cache.h).
 GeneGraph place_graph(const Screen& screen, const HeteroGraph& graph, at::Device device,
-                      const Note& note) {
+                      const Note& note, const Group& group) {
+  const bool is_shared = !group.is_alone();  // by the ranks of a host
 #if LACUNA_HAVE_CUDA
   if (device.is_cuda() && graph.genes().size() < 65536) {
     const uint32_t capacity = slab_capacity(cuda_shared_memory_bytes(), graph.genes().size(),
                                             uint32_t(graph.gene_edges().size()));
     const CachedPlan cached = cached_plan(screen, graph, capacity);
     if (!cached.note.empty()) note(cached.note);
-    return GeneGraph(graph, device, &cached);
+    return GeneGraph(graph, device, &cached, is_shared);
   }
 #endif
   (void)screen, (void)note;
-  return GeneGraph(graph, device);
+  return GeneGraph(graph, device, nullptr, is_shared);
 }
 
 void tell_of_edge_values(const Model& model, const HeteroGraph& graph, const Note& note) {
@@ -179,7 +181,7 @@ ScreenSession assemble(const Config& config, const LabelScale* trained, const No
                               : scale_labels(screen.samples(), config.labels, training);
   const at::Device device = take_device(config.train.device, note, group);
   Seen seen = see_graph(config, screen);
-  GeneGraph graph = place_graph(screen, seen.graph, device, note);
+  GeneGraph graph = place_graph(screen, seen.graph, device, note, group);
   const auto model = make_model(config.model, graph, int64_t(labels.size()), config.train.seed);
   if (!trained) tell_of_edge_values(*model, seen.graph, note);
   if (config.train.hide > 0) {
@@ -228,6 +230,12 @@ std::string choose_checkpoint(const Run& run, const std::string& asked) {
   }
   for (const char* name : {"best_pearson", "best_bits_per_spike", "last"})
     if (run.has_checkpoint(name)) return name;
+  if (std::vector<std::string> members; !read_ensemble(run.path()).empty()) {
+    for (const EnsembleMember& member : read_ensemble(run.path()))
+      if (member.baseline.empty()) members.push_back(member.run.string());
+    throw Error("{} is an ensemble and has no model of its own; name one of its runs: {}",
+                run.path().string(), fmt::join(members, ", "));
+  }
   throw Error("{} has no checkpoint yet; `lacuna train --resume --out {}` goes on with it",
               run.path().string(), run.path().string());
 }
@@ -259,6 +267,8 @@ ScreenSession without_network(const ScreenSession& session, const std::string& n
   other.graph = GeneGraph(less, session.device());
   other.model = make_model(YAML::Clone(session.config.model), other.graph,
                            int64_t(session.labels.size()), session.config.train.seed);
+  if (const HiddenGenes* const hidden = session.model->hidden_genes())
+    other.model->hide_genes(hidden->unseen());
   if (session.config.train.precision == "bf16") other.model->compute_in(at::kBFloat16);
   const at::NoGradGuard guard;
   const auto weights = session.model->named_parameters();

@@ -39,7 +39,12 @@ at::Tensor add_gradient(Task& task, const Batch& batch, uint64_t epoch, double s
     loss = task.loss(batch, epoch);
   }
   const Scope scope("backward");
-  (loss * share).backward();
+  try {
+    (loss * share).backward();
+  } catch (...) {
+    throw_if_stop_was_meant();
+    throw;
+  }
   return loss;
 }
 

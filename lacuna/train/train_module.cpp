@@ -10,6 +10,7 @@
 //
 //   module_forward(removed [ptr[B]] i32, ptr [B + 1] i32, training) -> [B, L], standardised
 //   module_said(words): notes, and a line an epoch
+//   module_progress(task, done, total, unit): inside an epoch, and in other long work
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/ranges.h>
@@ -63,7 +64,13 @@ class CallersModel : public Model {
     if (is_training() && module_rank > 0) draw_anew();
     // Buffers of a batch hold more than it needs.
     const auto removed = input.removed.narrow(0, 0, input.ptr[-1].item<int64_t>());
-    const at::Tensor out = call.call(removed, input.ptr, is_training());
+    at::Tensor out;
+    try {
+      out = call.call(removed, input.ptr, is_training());
+    } catch (...) {
+      throw_if_stop_was_meant();
+      throw;
+    }
     const int64_t batch = input.batch();
     if (out.numel() != batch * label_count_ || out.size(0) != batch)
       throw Error("the module gives {} for {} samples and {} labels; [{}, {}] is needed",
@@ -107,8 +114,32 @@ class CallersModel : public Model {
   int64_t label_count_;
 };
 
+class ShownProgress : public Progress {
+ public:
+  void begin(std::string_view task, uint64_t total, std::string_view unit) override {
+    task_ = task, total_ = total, unit_ = unit;
+    advance(0);
+  }
+  void advance(uint64_t done) override {
+    static const auto call =
+        find_operator<void(c10::string_view, int64_t, int64_t, c10::string_view)>(
+            "lacuna::module_progress");
+    call.call(task_, int64_t(done), int64_t(total_), unit_);
+  }
+  void end() override { advance(total_); }
+
+ private:
+  std::string task_, unit_;
+  uint64_t total_ = 0;
+};
+
 class SaidAloud : public TrainListener {
  public:
+  void step(const TrainProgress& p) override {
+    shown_.begin(fmt::format("epoch {}/{}", p.epoch + 1, p.epochs), p.samples, "samples");
+    shown_.advance(p.sample);
+  }
+  Progress& progress() override { return shown_; }
   void note(const std::string& words) override { say(words); }
   void begin(const std::string& what) override { say(what); }
   void epoch(const TrainProgress& p, double train_loss, const ValidationScores& found) override {
@@ -123,6 +154,8 @@ class SaidAloud : public TrainListener {
     static const auto call = find_operator<void(c10::string_view)>("lacuna::module_said");
     call.call(words);
   }
+
+  ShownProgress shown_;
 };
 
 // "finished", "stopped", or "error: WORDS".
@@ -141,7 +174,8 @@ std::string train_module(const std::string& file, const std::vector<std::string>
   };
   try {
     const Config config = read_config(file, settings);
-    const TrainRequest request = {.out = out, .resume = resume, .command = "lacuna.train"};
+    const TrainRequest request = {
+        .out = out, .resume = resume, .command = "lacuna.train", .version = LACUNA_VERSION};
     SaidAloud listener;
     const auto ranks = place.world > 1 ? join_process_group(place) : nullptr;
     const RunEnd end = train(config, request, listener, ranks ? *ranks : Group::alone());
@@ -156,6 +190,8 @@ std::string train_module(const std::string& file, const std::vector<std::string>
 TORCH_LIBRARY_FRAGMENT(lacuna, m) {
   m.def("module_forward(Tensor removed, Tensor ptr, bool training) -> Tensor");
   m.def("module_said(str words) -> ()");
+  m.def("module_progress(str task, int done, int total, str unit) -> ()");
+  m.def("version() -> str", [] { return std::string(LACUNA_VERSION); });
   m.def(
       "train_module(str config, str[] settings, str out, bool resume, str[] names, "
       "Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str group, int rank, int world, "

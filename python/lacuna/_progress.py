@@ -29,6 +29,12 @@ class Progress:
             self._bar = tqdm(desc=task, total=total or None, unit=f" {unit}", leave=False, delay=0.3)
         self._bar.update(done - self._bar.n)
 
+    def say(self, words: str) -> None:
+        """A line that stays, above the bar."""
+        from tqdm.auto import tqdm
+
+        tqdm.write(words, file=sys.stderr)
+
 
 def _somebody_looks() -> bool:
     if hasattr(sys, "ps1") or "ipykernel" in sys.modules:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _core
+from ._progress import Progress
 from ._ranks import together
 from .run import Run
 from .screen import Screen
@@ -107,6 +108,7 @@ class _Training:
         self.model, self.buffers, self.show = model, buffers, show
         self.was_training = model.training
         self.end = ""
+        self.bar: Progress | None = None
         self.error: BaseException | None = None
         self.ended = threading.Event()
 
@@ -140,7 +142,8 @@ class _Training:
 
     def _work(self, *arguments) -> None:
         try:
-            self.end = torch.ops.lacuna.train_module(*arguments)
+            with Progress() as self.bar:
+                self.end = torch.ops.lacuna.train_module(*arguments)
         except BaseException as error:  # of the module: raised again where train() was called
             self.error = error
         finally:
@@ -164,8 +167,14 @@ class _Training:
                 setattr(self.model.get_submodule(owner), own, kept)
 
     def said(self, words: str) -> None:
-        if self.show:
+        if self.show and self.bar:
+            self.bar.say(words)
+        elif self.show:
             print(words, file=sys.stderr, flush=True)
+
+    def progressed(self, task: str, done: int, total: int, unit: str) -> None:
+        if self.show and self.bar:
+            self.bar.show(task, done, total, unit)
 
 
 def _stop_at_signals() -> dict:
@@ -181,11 +190,12 @@ _implemented: torch.library.Library | None = None  # lives as long as the proces
 
 
 def _implement() -> None:
-    """The two operators by which the trainer calls back."""
+    """The operators by which the trainer calls back."""
     global _implemented
     if _implemented is None:
         _implemented = torch.library.Library("lacuna", "IMPL")
-        for name, function in {"module_forward": _forward, "module_said": _said}.items():
+        functions = {"module_forward": _forward, "module_said": _said, "module_progress": _progressed}
+        for name, function in functions.items():
             _implemented.impl(name, function, "CompositeImplicitAutograd")
 
 
@@ -197,3 +207,8 @@ def _forward(removed: Tensor, ptr: Tensor, training: bool) -> Tensor:
 def _said(words: str) -> None:
     if _now is not None:
         _now.said(words)
+
+
+def _progressed(task: str, done: int, total: int, unit: str) -> None:
+    if _now is not None:
+        _now.progressed(task, done, total, unit)

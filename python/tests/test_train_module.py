@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import lacuna
-from lacuna import _core
+from lacuna import _core, _progress
 from lacuna._program import call
 
 pytest.importorskip("pandas")
@@ -109,22 +109,46 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
+class Sums(Stops):
+    """Calls an operator of ours behind it, which ends with an error where a stop was asked for."""
+
+    graph = None
+
+    def forward(self, removed, ptr):
+        out = super().forward(removed, ptr)
+        return out + 0 * lacuna.aggregate(self.graph, torch.ones(self.graph.num_nodes, len(ptr) - 1, 4), removed, ptr).mean()
+
+
 @pytest.mark.usefixtures("interruptible")
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(screen, tmp_path, monkeypatch):
-    whole = Stops(len(screen.genes), dropout=0.3)
+@pytest.mark.parametrize("kind", [Stops, Sums])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(screen, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(Sums, "graph", screen.graph)
+    whole = kind(len(screen.genes), dropout=0.3)
     lacuna.train(whole, screen, CONFIG, out=tmp_path / "whole", show=False)
-    stopped = Stops(len(screen.genes), dropout=0.3)
+    stopped = kind(len(screen.genes), dropout=0.3)
     stopped.at, stopped.known = 8, threading.Event()  # of 18 steps
     ask = _core.ask_to_stop
     monkeypatch.setattr(_core, "ask_to_stop", lambda: (ask(), stopped.known.set()))
     with pytest.raises(KeyboardInterrupt):
         lacuna.train(stopped, screen, CONFIG, out=tmp_path / "run", show=False)
     assert lacuna.Run.open(tmp_path / "run").status == "stopped"
-    other = Stops(len(screen.genes), dropout=0.3)
+    other = kind(len(screen.genes), dropout=0.3)
     with torch.no_grad():
         other.head[2].weight.fill_(7)  # the checkpoint's come in their place
     run = lacuna.train(other, screen, CONFIG, out=tmp_path / "run", resume=True, show=False)
     assert run.status == "finished" and same(weights(other), weights(whole))
+
+
+def test_progress_is_shown_where_somebody_looks(screen, tmp_path, monkeypatch):
+    shown, said = [], []
+    monkeypatch.setattr(_progress, "_somebody_looks", lambda: True)
+    monkeypatch.setattr(_progress.Progress, "show", lambda self, *words: shown.append(words))
+    monkeypatch.setattr(_progress.Progress, "say", lambda self, words: said.append(words))
+    run = lacuna.train(Additive(len(screen.genes)), screen, CONFIG, out=tmp_path / "run", train__log_every=1)
+    epochs = CONFIG["train"]["epochs"]
+    assert {task for task, *_ in shown} >= {f"epoch {i + 1}/{epochs}" for i in range(epochs)}
+    assert all(0 <= done <= total for _, done, total, _ in shown) and said[-1].startswith(f"epoch {epochs}/{epochs}")
+    assert run.info["lacuna"] == lacuna.__version__ == call("--version").strip()
 
 
 class Normed(Stops):

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from . import _core
 from ._batch import removed_lists
+from ._pandas import load_pandas
+from ._progress import Progress
 from .screen import Screen
 
 
@@ -34,8 +36,7 @@ class Influence:
 
     def to_pandas(self):
         """A DataFrame with a row a gene: ``gene``, and the effect on each label."""
-        import pandas as pd
-
+        pd = load_pandas("Influence.to_pandas()")
         columns = {name: self.effect[:, l] for l, name in enumerate(self.label_names)}
         return pd.DataFrame({"gene": self.genes, **columns})
 
@@ -134,11 +135,13 @@ def _predict(model: Any, samples: list[list[int]], batch: int) -> np.ndarray:
         model.eval()
     try:
         pieces = []
-        with torch.no_grad():
+        with torch.no_grad(), Progress() as progress:
             for begin in range(0, len(samples), batch):
                 part = samples[begin : begin + batch]
                 out = ask(*removed_lists(part, device))
                 pieces.append(out.reshape(len(part), -1).double().cpu())
+                if progress is not None:  # the first sample is the wild type
+                    progress.show("removing each gene", begin + len(part) - 1, len(samples) - 1, "genes")
     finally:
         if was_training:
             model.train()

@@ -1,5 +1,7 @@
 """Effects of single removals against predictions made one by one."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -61,6 +63,14 @@ def test_any_function_of_removed_and_ptr(screen):
     found = lacuna.influence(additive, screen)
     np.testing.assert_allclose(found.effect[:, 0], weights, rtol=0, atol=1e-12)
     assert found.wild_type.tolist() == [1]
+
+
+def test_progress_is_shown_by_genes(screen, monkeypatch):
+    told = []
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # as in a notebook
+    monkeypatch.setattr("lacuna._progress.Progress.show", lambda _, *words: told.append(words))
+    lacuna.influence(model_of(screen), screen, batch=16)
+    assert told == [("removing each gene", done, 40, "genes") for done in (15, 31, 40)]
 
 
 def test_plot(screen, tmp_path):

@@ -5,14 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import _core
+from ._pandas import load_pandas
 from ._program import call
 from .evaluation import Evaluation
+from .recording import Recording
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -46,7 +51,7 @@ class Run:
     @classmethod
     def train(
         cls,
-        config: str | os.PathLike,
+        config: Mapping | str | os.PathLike,
         out: str | os.PathLike,
         resume: bool = False,
         show: bool = True,
@@ -55,16 +60,21 @@ class Run:
         """`lacuna train` from Python: trains, evaluates, and opens the run.
 
         Args:
-            config: a YAML file.
+            config: a YAML file, or a mapping of what stands there: ``{"screen": screen, "train": {"epochs": 20}}``.
             out: the run's directory.
             resume: go on with the run that lies there.
             show: a line an epoch while it trains, and the table of its evaluation.
             settings: keys over the config, ``__`` for ``.``: ``train__lr=1e-3``.
         """
-        words = ["train", config, "--out", out, *(["--resume"] if resume else [])]
+        words = ["--out", out, *(["--resume"] if resume else [])]
         for key, value in settings.items():
             words += ["--set", f"{key.replace('__', '.')}={value}"]
-        call(*words, show=show, live=True)
+        with tempfile.TemporaryDirectory(prefix="lacuna-train-") as folder:
+            if isinstance(config, Mapping):
+                file = Path(folder) / "config.yaml"  # JSON is YAML
+                file.write_text(json.dumps(dict(config), default=_plain))
+                config = file
+            call("train", config, *words, show=show, live=True)
         return cls.open(out)
 
     @property
@@ -78,9 +88,9 @@ class Run:
         return (self.path / "config.yaml").read_text()
 
     def metrics(self):
-        """A DataFrame with a row an epoch: step, train_loss, and ``LABEL:METRIC`` of the validation part."""
-        import pandas as pd
-
+        """A DataFrame with a row an epoch: step, train_loss, and ``LABEL:METRIC`` of the validation part
+        (``SESSION:METRIC`` of a recording)."""
+        pd = load_pandas("Run.metrics()")
         rows = []
         for line in (self.path / "metrics.jsonl").read_text().splitlines():
             entry = json.loads(line)
@@ -100,33 +110,38 @@ class Run:
 
     def predictions(self, part: str = "test") -> dict[str, np.ndarray]:
         """What the evaluation predicted of a part: sample [S], predicted and measured [S, L]."""
+        self._refuse_recording("keeps no predictions of samples")
         folder = self.path / "predictions"
         if not (folder / f"{part}.predicted.npy").exists():
             raise _core.Error(f"{self.path} has no predictions of the {part} part; `lacuna evaluate` makes them")
         return {name: np.load(folder / f"{part}.{name}.npy") for name in ("sample", "predicted", "measured")}
 
-    def predict(self, samples, checkpoint: str | None = None):
+    def predict(self, samples: Iterable[Sequence[str]], checkpoint: str | None = None):
         """What the run's model predicts for gene sets: a DataFrame with a row each.
 
         Args:
-            samples: lists of gene names, one a sample to predict.
+            samples: lists of gene names, one a sample to predict; a name alone is a sample that removes this gene.
             checkpoint: last, best_pearson or best_mse; None: best_pearson where there is one.
         """
-        import tempfile
-
-        import pandas as pd
-
+        pd = load_pandas("Run.predict()")
+        self._refuse_recording("predicts no gene sets")
+        lists = gene_lists(samples)
         with tempfile.TemporaryDirectory() as folder:
             listed, out = Path(folder) / "samples.txt", Path(folder) / "predicted.csv"
-            listed.write_text("".join((" ".join(genes) or "-") + "\n" for genes in samples))
+            listed.write_text("".join((" ".join(map(_quoted, genes)) or "-") + "\n" for genes in lists))
             words = ["predict", self.path, "--samples", listed, "--out", out]
-            call(*words, *([] if checkpoint is None else ["--checkpoint", checkpoint]))
+            try:
+                call(*words, *([] if checkpoint is None else ["--checkpoint", checkpoint]))
+            except _core.Error as error:  # in terms of what was given: nobody can open the file
+                said = re.sub(rf"{re.escape(str(listed))}:(\d+)", lambda line: f"samples[{int(line[1]) - 1}]", str(error))
+                raise type(error)(said.replace(str(listed), "samples")) from None
             return pd.read_csv(out)
 
     def checkpoint(self, name: str | None = None) -> Path:
-        """The file of a checkpoint: last, best_pearson or best_mse; None: best_pearson where there is one, else last."""
+        """The file of a checkpoint: last, best_pearson or best_mse; of a recording last, best_bits_per_spike or
+        best_correlation. None: best_pearson or best_bits_per_spike where there is one, else last."""
         folder = self.path / "checkpoints"
-        for wanted in [name] if name else ["best_pearson", "last"]:
+        for wanted in [name] if name else ["best_pearson", "best_bits_per_spike", "last"]:
             if (file := folder / f"{wanted}.safetensors").exists():
                 return file
         there = ", ".join(sorted(file.stem for file in folder.glob("*.safetensors"))) or "none"
@@ -152,6 +167,7 @@ class Run:
 
         from . import nn
 
+        self._refuse_recording("has a model that lacuna.nn has not")
         found = nn.load_checkpoint(self.checkpoint(checkpoint))
         screen = self.info["screen"]["path"] if screen is None else screen
         screen = screen if isinstance(screen, Screen) else Screen.open(screen)
@@ -164,6 +180,13 @@ class Run:
             model = nn.make_model(found.settings, nn.GeneGraph.of(screen, networks), len(found.label_names))
         found.load_into(model)
         return model.eval().to(device)
+
+    def _refuse_recording(self, what: str) -> None:
+        if self.info.get("recording"):
+            raise _core.UsageError(
+                f"{self.path} is the run of a recording, which {what}; `lacuna predict {self.path} --out FOLDER` writes "
+                "its rates, run.evaluation has its scores"
+            )
 
     def _setting(self, section: str, key: str) -> str:
         """A plain value of config.yaml; section "" is the top."""
@@ -180,3 +203,37 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {self.status})"
+
+
+def gene_lists(samples: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Samples as lists of names. A name alone is a list of one: letter by letter it would mean nothing."""
+    if isinstance(samples, str):
+        raise _core.UsageError(
+            f"samples is {samples!r}, but a list of samples is needed, a list of gene names each: [[{samples!r}]]"
+        )
+    lists = [[sample] if isinstance(sample, str) else list(sample) for sample in samples]
+    for number, sample in enumerate(lists):
+        for name in sample:
+            if not isinstance(name, str):
+                raise _core.UsageError(
+                    f"samples[{number}] has {name!r}, but genes are given by their names; screen.genes has them"
+                )
+    return lists
+
+
+def _quoted(name: str) -> str:
+    """A name as a word of a list of samples, whatever is in it; a line's end would begin another sample."""
+    return '"' + name.replace('"', '""').replace("\n", " ") + '"'
+
+
+def _plain(value: object) -> object:
+    """What JSON has no words for, as a config has it."""
+    if isinstance(value, (Screen, Recording)):
+        return str(value.path)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise _core.UsageError(f"config has {value!r}, which no config can have; give words, numbers, lists or mappings")

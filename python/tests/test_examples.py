@@ -194,7 +194,8 @@ def test_the_notebook_runs_in_a_kernel(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, folders)))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # no settings of who runs the tests
     notebook = nbformat.read(EXAMPLES / "sweep.ipynb", as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    here = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=here).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     shown = [output["data"] for output in outputs if "data" in output]
     assert sum("image/png" in data for data in shown) >= 3

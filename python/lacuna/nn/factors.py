@@ -83,10 +83,7 @@ class Factors(Model):
         assert rows is not None
         graph = self.networks().to(rows.device)
         nobody = torch.zeros(0, dtype=torch.int32, device=rows.device)
-        sums = aggregate(
-            graph, rows.unsqueeze(1), nobody, nobody.new_zeros(2),
-            values=False if graph.values is None else graph.values.to(rows.dtype if rows.dtype == torch.float64 else torch.float32),
-        ).squeeze(2)  # [G, N, H + L]
+        sums = aggregate(graph, rows.unsqueeze(1), nobody, nobody.new_zeros(2)).squeeze(2)  # [G, N, H + L]
         x = self.own * rows + (self.heard @ sums.flatten(1)).view_as(rows)
         if self.from_features is not None and self.given is not None:
             x = x + self.from_features(self.given.to(x.dtype))

@@ -63,14 +63,18 @@ class Model(nn.Module):
         return (out.double() * self.label_sd.double() + self.label_mean.double()).to(out.dtype)
 
     def samples(self, genes: Iterable[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """(removed, ptr) of samples given by gene names, on the model's device: [["YAL001C"], []]."""
+        """(removed, ptr) of samples given by gene names, on the model's device: [["YAL001C"], []]. A name alone is a sample
+        that removes this gene."""
         if self.graph.genes is None:
             raise ValueError("this model's graph has no gene names; give numbers to lacuna.removed_lists")
         places = {name: place for place, name in enumerate(self.graph.genes)}
-        lists = [list(sample) for sample in genes]
-        for name in (name for sample in lists for name in sample):
-            if name not in places:
-                raise ValueError(f"there is no gene {name!r} in the graph of this model")
+        if isinstance(genes, str):
+            raise ValueError(f"genes is {genes!r}, but a list of samples is needed, a list of gene names each: [[{genes!r}]]")
+        lists = [[sample] if isinstance(sample, str) else list(sample) for sample in genes]
+        for number, sample in enumerate(lists):
+            for name in sample:
+                if name not in places:
+                    raise ValueError(f"samples[{number}]: there is no gene {name!r} in the graph of this model")
         return removed_lists([[places[name] for name in sample] for sample in lists], self.label_mean.device)
 
 

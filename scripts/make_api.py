@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import sys
@@ -87,7 +88,7 @@ def type_text(annotation: object) -> str:
 
 # Made by others than the reader, who never calls their constructors.
 MADE_BY_LACUNA = {
-    "Screen", "Split", "Column", "Recording", "Session", "Segment", "Field", "RecordingSplit", "Loader", "Run", "Evaluation",
+    "Screen", "Split", "Column", "Recording", "Session", "Segment", "Field", "RecordingSplit", "Run", "Evaluation",
     "Influence", "Graph", "BipartiteGraph", "GeneGraph", "Checkpoint",
 }  # fmt: skip
 SPECIAL = {"__len__": "len(...)", "__getitem__": "...[...]", "__call__": "...(...)"}
@@ -122,18 +123,39 @@ def entry_of(name: str, value: object) -> Entry:
 
 
 # ---- a docstring as Markdown
-def inline(text: str, owner: str = "") -> str:
-    """References become links: those without a dot to a method of `owner`, or else to a name of the page."""
+@functools.cache
+def names_of_the_page() -> set[str]:
+    """Every heading that a link may lead to: "Screen", "Screen.open"."""
+    found: set[str] = set()
+    for module in ("lacuna", "lacuna.nn"):
+        package = __import__(module, fromlist=["*"])
+        for name in package.__all__:
+            value = getattr(package, name)
+            found |= {name, *(f"{name}.{m.name}" for m in (members_of(value) if inspect.isclass(value) else ()))}
+    return found
 
-    def link(found: re.Match) -> str:
-        role, name = found[1], found[2]
-        if role == "mod" or role == "data":
+
+def link_to(shown: str, target: str) -> str:
+    return f"[`{shown}`](#{re.sub(r'[^a-z0-9_-]', '', target.lower())})"
+
+
+def inline(text: str, owner: str = "") -> str:
+    """Names become links: roles (those without a dot to a method of `owner`), and plain ``lacuna.collate``, ``Screen`` and
+    ``Screen.open`` where they stand on the page. A plain ``masks`` may be anything, and stays what it is."""
+
+    def role(found: re.Match) -> str:
+        kind, name = found[1], found[2]
+        if kind == "mod" or kind == "data":
             return f"`{name}`"
         short = name.removeprefix("lacuna.").removeprefix("nn.")
-        target = f"{owner}.{short}" if role == "meth" and "." not in short else short
-        return f"[`{short}`](#{re.sub(r'[^a-z0-9_-]', '', target.lower())})"
+        return link_to(short, f"{owner}.{short}" if kind == "meth" and "." not in short else short)
 
-    return re.sub(r"``([^`]*)``", r"`\1`", re.sub(r":(\w+):`~?([\w.]+)`", link, text))
+    def plain(found: re.Match) -> str:
+        short = found[1].removeprefix("lacuna.").removeprefix("nn.")
+        is_name = short != found[1] or short[:1].isupper()
+        return link_to(short, short) if is_name and short in names_of_the_page() else f"`{found[1]}`"
+
+    return re.sub(r"``([^`]*)``", plain, re.sub(r":(\w+):`~?([\w.]+)`", role, text))
 
 
 def compiles(lines: list[str]) -> bool:

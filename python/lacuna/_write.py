@@ -46,6 +46,8 @@ def write_screen(
     names = _add_graph(writer, graph, genes)
     table = samples if isinstance(samples, Mapping) else {name: samples[name] for name in samples.columns}
     labels = [labels] if isinstance(labels, str) else list(labels)
+    if not labels:
+        raise _core.UsageError(f"labels is empty; name the columns of measured labels, of {', '.join(map(str, table))}")
     for name in (removed, *labels):
         if name not in table:
             raise _core.Error(f"samples has no column {name!r}; it has {', '.join(map(str, table))}")

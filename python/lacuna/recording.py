@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from . import _core
 from ._function_file import named_functions
@@ -39,7 +40,7 @@ class Field:
     @property
     def values(self) -> np.ndarray:
         """A read-only view of the file; of bits a copy as u8, of bf16 a view as u16. Nothing is compared with checksums:
-        :meth:`Recording.check` does."""
+        ``Recording.check`` does."""
         stored = self._core.field(*self._place, self.name)
         if not self.packed:
             return stored
@@ -55,7 +56,7 @@ class Segment:
     Attributes:
         name: "gratings".
         frames: T.
-        fields: by name, a :class:`Field` each.
+        fields: by name, a ``Field`` each.
     """
 
     def __init__(self, name: str, frames: int, fields: Iterable[Field]):
@@ -63,7 +64,7 @@ class Segment:
         self.fields = {field.name: field for field in fields}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """The values of a field, [T, ...]; see :attr:`Field.values`."""
+        """The values of a field, [T, ...]; see ``Field.values``."""
         if name not in self.fields:
             raise KeyError(f"segment {self.name!r} has no field {name!r}; it has {', '.join(self.fields)}")
         return self.fields[name].values
@@ -83,7 +84,7 @@ class Session:
         name, subject: "m1_0703", "m1".
         rate: bins a second.
         units: their names.
-        segments: by name, a :class:`Segment` each.
+        segments: by name, a ``Segment`` each.
     """
 
     def __init__(self, core, told: tuple):
@@ -110,7 +111,7 @@ class RecordingSplit:
 
     Attributes:
         name: its name in the recording.
-        parts: by (session, segment), [T] u8 views; :data:`lacuna.screen.PARTS` has the meaning of the numbers.
+        parts: by (session, segment), [T] u8 views; ``lacuna.screen.PARTS`` has the meaning of the numbers.
         how: how it was drawn, or where it came from.
     """
 
@@ -128,13 +129,14 @@ class RecordingSplit:
 
 
 class Recording:
-    """An open recording. Make one with :meth:`open`, :meth:`write` or :meth:`generate`; ``Recording(path)`` opens one, too.
+    """An open recording. Make one with ``Recording.open``, ``Recording.write`` or ``Recording.generate``;
+    ``Recording(path)`` opens one, too.
 
     Arrays are read-only views of the files; nothing is copied, and nothing is read before you look.
 
     Attributes:
         path: where it lies.
-        sessions: a :class:`Session` each, in the order that batches number them.
+        sessions: a ``Session`` each, in the order that batches number them.
     """
 
     def __init__(self, path: str | os.PathLike | _core.Recording):
@@ -143,6 +145,10 @@ class Recording:
         self.path = Path(core.path)
         self.sessions = [Session(core, told) for told in core.sessions]
 
+    def __reduce__(self) -> tuple:
+        """A copy, and what arrives in another process, opens the path again."""
+        return _reopened, (str(self.path.absolute()), self.fingerprint)
+
     # ---- making
     @classmethod
     def open(cls, path: str | os.PathLike, check: bool = False) -> Recording:
@@ -150,7 +156,7 @@ class Recording:
 
         Args:
             path: its directory.
-            check: read every byte against its checksum first. Without it, a :class:`lacuna.Loader` compares each row the
+            check: read every byte against its checksum first. Without it, a ``lacuna.Loader`` compares each row the
                 first time that it is read; arrays that you look at yourself are as they lie there.
         """
         recording = cls(_core.Recording.open(Path(path)))
@@ -159,9 +165,22 @@ class Recording:
         return recording
 
     @classmethod
-    def write(cls, path: str | os.PathLike, sessions: Mapping[str, Mapping], **options) -> Recording:
-        """Writes a new recording from NumPy arrays, and opens it; see :func:`lacuna.write_recording`."""
-        write_recording(path, sessions, **options)
+    def write(
+        cls,
+        path: str | os.PathLike,
+        sessions: Mapping[str, Mapping],
+        roles: Mapping[str, str] | None = None,
+        add: bool = False,
+    ) -> Recording:
+        """Writes a new recording from NumPy arrays, and opens it; ``lacuna.write_recording`` has an example.
+
+        Args:
+            path: of the new directory; it must not exist.
+            sessions: by name, each with ``rate``, ``segments``, and if you have them ``subject`` and ``units``.
+            roles: what fields are for, by name, where the name does not tell.
+            add: to a recording that is there.
+        """
+        write_recording(path, sessions, roles, add)
         return cls.open(path)
 
     @classmethod
@@ -299,6 +318,21 @@ class Recording:
         from ._html import recording_html
 
         return recording_html(self)
+
+
+def _reopened(path: str, fingerprint: str) -> Recording:
+    """A recording that was pickled: the one that lies at its path must be the same."""
+    recording = Recording.open(path)
+    if recording.fingerprint != fingerprint:
+        raise _core.Error(
+            f"{path}: has the fingerprint {recording.fingerprint}, but {fingerprint} was pickled; open the recording that you "
+            "mean with lacuna.Recording.open"
+        )
+    return recording
+
+
+# As for screens: a checkpoint of Lightning may hold one.
+torch.serialization.add_safe_globals([_reopened])
 
 
 def import_recording(path: str | os.PathLike, *sources: object, **options: object) -> Recording:

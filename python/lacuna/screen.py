@@ -7,9 +7,10 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
+import torch
 
 from . import _core
 from ._program import call
@@ -28,7 +29,7 @@ class Split:
 
     Attributes:
         name: its name in the screen.
-        parts: [S] u8 view; :data:`lacuna.screen.PARTS` has the meaning of the numbers.
+        parts: [S] u8 view; ``lacuna.screen.PARTS`` has the meaning of the numbers.
         how: how it was drawn, or where it came from.
     """
 
@@ -60,7 +61,7 @@ class Split:
 
 
 class Screen:
-    """An open screen. Make one with :meth:`open`, :meth:`write` or :meth:`generate`; ``Screen(path)`` opens one, too.
+    """An open screen. Make one with ``Screen.open``, ``Screen.write`` or ``Screen.generate``; ``Screen(path)`` opens one, too.
 
     Arrays are read-only views of the files; nothing is copied.
 
@@ -70,7 +71,7 @@ class Screen:
         label_names: [L].
         labels: [S, L] f32; NaN = not measured.
         removed, ptr: sample s removes the genes ``removed[ptr[s]:ptr[s + 1]]``.
-        columns: what else is known about each sample, by name: a :class:`Column` each.
+        columns: what else is known about each sample, by name: a ``Column`` each.
     """
 
     def __init__(self, path: str | os.PathLike | _core.Screen):
@@ -83,6 +84,10 @@ class Screen:
         self.columns = {name: Column(name, values, names) for name, values, names in core.columns}
         self._nodes = {name: (names, dict(features)) for name, names, features in core.node_types}
         self._graph: Graph | None = None
+
+    def __reduce__(self) -> tuple:
+        """A copy, and what arrives in another process, opens the path again."""
+        return _reopened, (str(self.path.absolute()), self.fingerprint)
 
     # ---- making
     @classmethod
@@ -98,23 +103,78 @@ class Screen:
             return cls(_core.Screen.open(Path(path), check, progress))
 
     @classmethod
-    def write(cls, path: str | os.PathLike, graph, samples, **options) -> Screen:
-        """Writes a new screen from what you have, and opens it; see :func:`lacuna.write_screen`."""
-        write_screen(path, graph, samples, **options)
+    def write(
+        cls,
+        path: str | os.PathLike,
+        graph,
+        samples,
+        removed: str = "removed",
+        labels: str | Iterable[str] = "label",
+        genes: Iterable[str] | None = None,
+        splits: Mapping[str, Iterable] | None = None,
+    ) -> Screen:
+        """Writes a new screen from what you have, and opens it; ``lacuna.write_screen`` says what each may be.
+
+        Args:
+            path: of the new directory; it must not exist.
+            graph: a PyG ``HeteroData``, or a mapping of name to gene network: networkx, DataFrame or [2, E].
+            samples: a DataFrame, or a mapping of columns, with a row a sample.
+            removed: the column of removed genes.
+            labels: the columns of measured labels.
+            genes: their names, by index, where the graph does not have them.
+            splits: by name, a part a sample.
+        """
+        write_screen(path, graph, samples, removed, labels, genes, splits)
         return cls.open(path, check=False)
 
     @classmethod
-    def generate(cls, path: str | os.PathLike, size: str = "tiny", samples: int | None = None, seed: int = 0) -> Screen:
-        """Writes a synthetic screen whose labels have known parts (docs/quickstart.md), and opens it.
+    def generate(
+        cls,
+        path: str | os.PathLike,
+        size: str = "tiny",
+        samples: int | None = None,
+        seed: int = 0,
+        *,
+        removed: int | None = None,
+        query_pairs: int | None = None,
+        interaction_type: str | None = None,
+        modules: int | None = None,
+        share_gene: float | None = None,
+        share_pair: float | None = None,
+        share_graph: float | None = None,
+        share_module: float | None = None,
+        share_noise: float | None = None,
+    ) -> Screen:
+        """Writes a synthetic screen whose labels have known parts (docs/quickstart.md), and opens it. What is None is what
+        `lacuna generate screen --help` says.
 
         Args:
             path: of the new directory.
             size: tiny, mini, small, yeast or human.
             samples: how many; None: what the size has.
             seed: of everything in it.
+            removed: genes a sample removes, 2 to 16; with 2 every sample is another pair.
+            query_pairs: pairs of genes that many samples remove.
+            interaction_type: gene-gene edge type of the graph part.
+            modules: of genes, with ``share_module``.
+            share_gene, share_pair, share_graph, share_module, share_noise: of the labels' variance; they are divided by
+                their sum. ``share_module`` can be told of genes that training never saw.
         """
-        words = ["generate", "screen", path, "--size", size, "--seed", seed]
-        call(*words, *([] if samples is None else ["--samples", samples]))
+        options = {
+            "size": size,
+            "samples": samples,
+            "seed": seed,
+            "removed": removed,
+            "query_pairs": query_pairs,
+            "interaction_type": interaction_type,
+            "modules": modules,
+            "share_gene": share_gene,
+            "share_pair": share_pair,
+            "share_graph": share_graph,
+            "share_module": share_module,
+            "share_noise": share_noise,
+        }
+        call("generate", "screen", path, *command_words(options))
         return cls.open(path, check=False)
 
     # ---- looking
@@ -149,6 +209,24 @@ class Screen:
                 return Split(found, parts, how)
         raise _core.Error(f"{self.path}: no split {name!r}; it has {', '.join(self.splits) or 'none'}")
 
+    @overload
+    def make_split(
+        self, name: str, by: str = ..., fractions: Iterable[float] = ..., seed: int = ..., column: str = ..., bins: int = ...,
+        repeats_together: bool = ..., hold_out: Iterable[str] = ..., *, file: str | os.PathLike | None = ...,
+    ) -> Split: ...  # fmt: skip
+
+    @overload
+    def make_split(
+        self, name: str, by: str, fractions: Iterable[float] = ..., seed: int = ..., column: str = ..., bins: int = ...,
+        repeats_together: bool = ..., *, folds: int,
+    ) -> list[Split]: ...  # fmt: skip
+
+    @overload
+    def make_split(
+        self, name: str, by: str, fractions: Iterable[float] = ..., seed: int = ..., column: str = ..., bins: int = ...,
+        repeats_together: bool = ..., *, each: Literal[True],
+    ) -> list[Split]: ...  # fmt: skip
+
     def make_split(
         self,
         name: str,
@@ -159,21 +237,40 @@ class Screen:
         bins: int = 10,
         repeats_together: bool = True,
         hold_out: Iterable[str] = (),
-    ) -> Split:
+        *,
+        folds: int | None = None,
+        each: bool = False,
+        file: str | os.PathLike | None = None,
+    ) -> Split | list[Split]:
         """Draws a split, adds it to the screen on disk and returns it (docs/evaluation.md says what each kind tests).
 
         Warns where a part misses its share by more than a tenth, and where nothing more is held out than at random.
 
         Args:
             name: of the new split.
-            by: random, stratified, gene, pair or category.
+            by: random, stratified, gene, pair, category or file.
             fractions: of train, validation and test; what they leave of 1 is unused.
             seed: of the draw.
             column: stratified: a column or a label; pair: a column of categories, or none; category: whose.
             bins: stratified by numbers.
             repeats_together: samples that remove the same genes go to the same part.
             hold_out: category: these are test, all of them (leave-one-screen-out).
+            folds: gene: so many splits, ``name-1``, ``name-2``, ..., in which every gene is held out for test once; of
+                ``fractions`` only validation's counts. They are returned as a list.
+            each: category: a split for every category of the column, ``name-CATEGORY``, in which it is test; a list.
+            file: file: a JSON file of sample numbers, {"train": [...], "val": [...], "test": [...]}.
         """
+        if folds is not None or each or file is not None or by == "file":
+            options = {"name": name, "by": by, "seed": seed, "bins": bins, "folds": folds, "each": each, "file": file}
+            options["fractions"] = ",".join(str(float(share)) for share in fractions)
+            options["repeats"] = "together" if repeats_together else "apart"
+            options |= {"column": column or None, "hold_out": ",".join(hold_out) or None}
+            before = self.splits
+            call("split", self.path, *command_words(options))
+            self._core = _core.Screen.open(self.path, False, None)
+            if folds is not None:  # some may have been there, from a call that was cut short
+                return [self.split(f"{name}-{fold + 1}") for fold in range(folds)]
+            return [self.split(new) for new in self.splits if new not in before] if each else self.split(name)
         with Progress() as progress:
             notes = _core.make_split(
                 self.path, name, by, tuple(fractions), seed, column, bins, repeats_together, list(hold_out), progress
@@ -207,7 +304,7 @@ class Screen:
         self._core = _core.Screen.open(self.path, False, None)
 
     def dataset(self, split: str | None = None, part: str | None = None, masks: bool = True) -> Dataset:
-        """Its samples one at a time; see :class:`lacuna.Dataset`."""
+        """Its samples one at a time; see ``lacuna.Dataset``."""
         from .dataset import Dataset
 
         return Dataset(self, split, part, masks)
@@ -216,8 +313,6 @@ class Screen:
     def graph(self) -> Graph:
         """The gene-gene edge types, laid out for the operators; made once."""
         if self._graph is None:
-            import torch
-
             edges = {
                 name: torch.from_numpy(edges.astype(np.int64))
                 for source, name, target, edges, _ in self._core.edge_types
@@ -277,6 +372,21 @@ class Screen:
         return screen_html(self)
 
 
+def _reopened(path: str, fingerprint: str) -> Screen:
+    """A screen that was pickled: the one that lies at its path must be the same."""
+    screen = Screen.open(path, check=False)
+    if screen.fingerprint != fingerprint:
+        raise _core.Error(
+            f"{path}: has the fingerprint {screen.fingerprint}, but {fingerprint} was pickled; open the screen that you mean "
+            "with lacuna.Screen.open"
+        )
+    return screen
+
+
+# A checkpoint of Lightning may hold a screen (save_hyperparameters); torch.load refuses what it was not told of.
+torch.serialization.add_safe_globals([_reopened])
+
+
 def import_screen(path: str | os.PathLike, *words: object, **options: object) -> Screen:
     """`lacuna import screen` from Python: tables into a new screen, which is opened (docs/import.md).
 
@@ -286,7 +396,10 @@ def import_screen(path: str | os.PathLike, *words: object, **options: object) ->
     Args:
         path: of the new directory.
         words: further words of the command, as they stand.
-        options: the command's options without their dashes, ``_`` for ``-``; a list repeats one, True is a flag.
+        options: the command's options without their dashes, ``_`` for ``-``; a list repeats one, True is a flag. Those are
+            ``genes``, ``aliases``, ``network``, ``reactions``, ``stoichiometry``, ``features``, ``samples``, ``json_lmdb``
+            and ``split``, each a table with its columns, and ``unknown``, ``duplicates``, ``repeats_within``,
+            ``missing_labels``, ``non_numbers`` and ``threads``; `lacuna import screen --help` explains them.
     """
     call("import", "screen", path, *words, *command_words(options))
     return Screen.open(path, check=False)

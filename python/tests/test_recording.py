@@ -1,8 +1,11 @@
 """Recordings from Python: what was written is what is read, and what the program says of it."""
 
+import copy
 import importlib.util
+import inspect
 import json
 import linecache
+import pickle
 
 import numpy as np
 import pytest
@@ -26,6 +29,20 @@ def sessions(seed):
 @pytest.fixture
 def recording(sessions, tmp_path):
     return lacuna.Recording.write(tmp_path / "rec", sessions)
+
+
+def test_copies_and_pickles_open_it_again(recording, sessions):
+    for other in (copy.deepcopy(recording), pickle.loads(pickle.dumps(recording))):
+        assert isinstance(other, lacuna.Recording) and other.fingerprint == recording.fingerprint
+        assert np.array_equal(other.sessions[1]["images"]["stim"], sessions["s1"]["segments"]["images"]["stim"])
+    saved = pickle.dumps(recording)
+    recording.path.rename(recording.path.with_name("old"))
+    lacuna.Recording.write(recording.path, toy_sessions(1, sessions=1))
+    with pytest.raises(lacuna.Error, match="was pickled; open the recording that you mean"):
+        pickle.loads(saved)
+    assert list(inspect.signature(lacuna.Recording.write).parameters) == list(
+        inspect.signature(lacuna.write_recording).parameters
+    )
 
 
 def test_what_was_written_is_read_without_copies(recording, sessions):

@@ -1,8 +1,13 @@
 """Screens from Python, against NumPy, pandas, PyG and the program."""
 
+import copy
+import inspect
 import itertools
 import json
 import os
+import pickle
+import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +128,74 @@ def test_a_named_category_is_held_out_and_a_missed_share_warns(tmp_path):
         screen.make_split("thirds", by="category", fractions=(0.5, 0.25, 0.25), column="lab", repeats_together=False)
     with pytest.raises(lacuna.Error, match="no category 'd'"):
         screen.make_split("none", by="category", column="lab", hold_out=["d"])
+
+
+def test_gene_folds_hold_every_gene_out_once(tmp_path):
+    screen = lacuna.Screen.generate(tmp_path / "s", "mini", 400, 3, removed=2, share_module=0.5, share_graph=0, modules=6)
+    folds = screen.make_split("fold", "gene", fractions=(0.8, 0.1, 0.1), folds=4, seed=1)
+    assert [fold.name for fold in folds] == ["fold-1", "fold-2", "fold-3", "fold-4"] == screen.splits
+    held_out = []
+    for fold in folds:
+        of_part = [set(itertools.chain.from_iterable(map(screen.removed_of, part))) for part in (fold.train, fold.test)]
+        assert all(set(screen.removed_of(s)) - of_part[0] for s in fold.test)
+        held_out.append(of_part[1] - of_part[0])
+    removed = {screen.genes[g] for g in np.unique(screen.removed)}
+    assert set().union(*held_out) == removed and sum(fold.how["test_genes"] for fold in folds) == len(removed)
+    with pytest.raises(lacuna.UsageError, match="--folds goes with --by gene"):
+        screen.make_split("other", "random", folds=3)
+
+
+def test_one_split_a_category_and_one_of_a_file(tmp_path):
+    rows = {"removed": [[f"g{i % 9}", f"g{(i * 7) % 11 + 20}"] for i in range(90)], "label": np.arange(90.0),
+            "lab": ["a", "b", "c"] * 30}  # fmt: skip
+    genes = [f"g{i}" for i in range(40)]
+    screen = lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, rows, genes=genes)
+    splits = screen.make_split("without", "category", column="lab", each=True, repeats_together=False)
+    assert {split.name: set(split.test) for split in splits} == {
+        f"without-{lab}": {i for i in range(90) if rows["lab"][i] == lab} for lab in "abc"
+    }
+    (tmp_path / "lists.json").write_text(json.dumps({"train": [0, 5], "val": [7], "test": [2, 1]}))
+    given = screen.make_split("given", "file", file=tmp_path / "lists.json")
+    assert [part.tolist() for part in (given.train, given.validation, given.test)] == [[0, 5], [7], [1, 2]]
+    for by, file in (("file", None), ("gene", tmp_path / "lists.json")):
+        with pytest.raises(lacuna.UsageError, match="--by file"):
+            screen.make_split("none", by, file=file)
+
+
+def test_every_option_of_generate_reaches_the_program(tmp_path):
+    given = {"removed": 4, "query_pairs": 25, "interaction_type": "regulatory", "modules": 3, "share_gene": 0.1,
+             "share_pair": 0.2, "share_graph": 0.3, "share_module": 0.25, "share_noise": 0.15}  # fmt: skip
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    screen = lacuna.Screen.generate(tmp_path / "s", "tiny", 60, 5, **given)
+    told = lacuna.Screen.open(generate(tmp_path / "t", "--samples", "60", "--seed", "5", *words))
+    assert screen.fingerprint == told.fingerprint and (np.diff(screen.ptr) == 4).all()
+    assert len(screen.columns["query_pair"].categories) == 25 and "truth_module" in screen.columns
+
+
+def test_copies_and_pickles_open_it_again(screen, tmp_path):
+    for other in (copy.deepcopy(screen), pickle.loads(pickle.dumps(screen))):
+        assert isinstance(other, lacuna.Screen) and other.fingerprint == screen.fingerprint
+        assert np.array_equal(other.labels, screen.labels, equal_nan=True) and other.genes == screen.genes
+    module = torch.nn.Linear(1, 1)
+    module.screen = screen
+    assert copy.deepcopy(module).screen.path == screen.path
+    torch.save({"screen": screen}, tmp_path / "saved.pt")  # as Lightning keeps what a model was made with
+    assert torch.load(tmp_path / "saved.pt", weights_only=True)["screen"].fingerprint == screen.fingerprint
+
+
+def test_a_pickle_of_another_screen_is_refused(tmp_path):
+    saved = pickle.dumps(lacuna.Screen.open(generate(tmp_path / "s", "--seed", "1")))
+    (tmp_path / "s").rename(tmp_path / "old")
+    generate(tmp_path / "s", "--seed", "2")
+    with pytest.raises(lacuna.Error, match="was pickled; open the screen that you mean"):
+        pickle.loads(saved)
+
+
+def test_help_names_the_arguments():
+    shown = inspect.signature(lacuna.Screen.write).parameters
+    assert list(shown) == list(inspect.signature(lacuna.write_screen).parameters)
+    for value in (lacuna.Screen, lacuna.Split, lacuna.Column, lacuna.Recording, lacuna.import_screen):
+        assert not re.search(r":\w+:`", pydoc.render_doc(value)), value  # a role of Sphinx, which help() would show as it is
 
 
 # ---- writing
@@ -274,6 +347,8 @@ def test_errors_have_the_words_of_the_library(tmp_path, screen):
     with pytest.raises(lacuna.Error, match="network 'p': gene 'c'"):
         edges = pd.DataFrame({"a": ["a"], "b": ["c"]})
         lacuna.Screen.write(tmp_path / "s", {"p": edges}, {"removed": [[0]], "label": [1.0]}, genes=["a", "b"])
+    with pytest.raises(lacuna.UsageError, match="labels is empty; name the columns of measured labels, of removed, label"):
+        lacuna.Screen.write(tmp_path / "s", empty, {"removed": [[0]], "label": [1.0]}, genes=["a"], labels=[])
     with pytest.raises(lacuna.UsageError):
         screen.make_split("bad", fractions=(0.9, 0.9, 0.9))
     assert issubclass(lacuna.UsageError, ValueError) and issubclass(lacuna.UsageError, lacuna.Error)

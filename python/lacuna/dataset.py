@@ -1,6 +1,6 @@
 """A screen one sample at a time, for those who look at samples or have a DataLoader to feed.
 
-For training take :class:`lacuna.Loader`, which is far faster and makes no masks.
+For training take ``lacuna.Loader``, which is far faster and makes no masks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Dataset(torch.utils.data.Dataset):
     - ``columns``: by name, a number or the name of a category (None: unknown)
 
     Args:
-        screen: a :class:`lacuna.Screen`, or its path.
+        screen: a ``lacuna.Screen``, or its path.
         split: name of a split; None: all samples.
         part: train, validation or test, of the split.
         masks: False leaves them out.
@@ -80,19 +80,15 @@ class Dataset(torch.utils.data.Dataset):
         return {name: record[begin : begin + count].view(bool) for name, count, begin in self._sections}
 
     def __getstate__(self) -> dict:
-        """For workers of a DataLoader: the screen is opened again where it arrives."""
-        return {**self.__dict__, "screen": self.screen.path, "_table": None}
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        self.screen = Screen.open(state["screen"], check=False)
+        """For workers of a DataLoader: the screen is opened again where it arrives, and the table made there."""
+        return {**self.__dict__, "_table": None}
 
     def __repr__(self) -> str:
         return f"Dataset({str(self.screen.path)!r}: {len(self):,} samples)"
 
 
 def collate(samples: Sequence[dict]) -> dict:
-    """A batch of samples as :class:`lacuna.Loader` gives it: ``sample`` [B], ``removed``, ``ptr`` [B + 1], ``label``
+    """A batch of samples as ``lacuna.Loader`` gives it: ``sample`` [B], ``removed``, ``ptr`` [B + 1], ``label``
     [B, L], ``masks`` ([B, elements] by name, if the dataset makes them); and ``columns``, a list [B] by name.
 
         torch.utils.data.DataLoader(lacuna.Dataset(screen), batch_size=28, collate_fn=lacuna.collate)

@@ -28,7 +28,7 @@ class RecordingLoader(Loader):
     - ``stimulus`` [B, lags, Y, X], newest frame first: (x - 127) / 255 in ``dtype``, or bytes on a rung that ends with
       ``@device``, to be cast there: ``lacuna.cast(stimulus, 1 / 255, -127 / 255)``
     - ``session`` [S] int64, ``ptr`` [S + 1] int32, both on the host, since a model loops over them
-    - ``windows`` [B] int64, on the host: their numbers; :meth:`where` says which rows they are
+    - ``windows`` [B] int64, on the host: their numbers; ``RecordingLoader.where`` says which rows they are
     - ``counts``, a list [S] of tensors [b, units] float32, and ``validity``, the same as bool: counts to use. Counts that
       are neither valid nor finite are 0.
     - ``inputs``, by the words of ``inputs``, lists [S] of tensors [b, lags, columns] float32
@@ -37,13 +37,13 @@ class RecordingLoader(Loader):
     and inputs have lags + T - 1 rows, those of the last target row first.
 
     Args:
-        data: a :class:`lacuna.Recording`, or its path.
-        batch: windows a batch, of all ranks together.
+        data: a ``lacuna.Recording``, or its path.
+        batch: windows a batch, of all ranks together; None: 256.
         split: name of a split; without one all windows.
         part: train, validation or test, of the split.
         rung: where frames lie and who casts them (docs/recording-ladder.md): ram:u8, disk:u8, disk:chunks, tiered,
             ram:bf16, ..., with @worker or @device where bytes lie there. Without one of these it is @device where
-            ``device`` is a GPU.
+            ``device`` is a GPU. None: disk:u8.
         store: of a rung that reads one.
         hot: bytes in memory of the rung tiered.
         stimulus, counts, validity: names of fields; validity "": the one by unit, where there is one.
@@ -56,17 +56,17 @@ class RecordingLoader(Loader):
         mixed: several sessions in a batch, or one.
         steps: batches an epoch; None: as many as hold all windows once.
         dtype: float32 or bfloat16, of frames that the loader casts.
-        device, seed, shuffle, rank, world_size, threads: as for :class:`lacuna.ScreenLoader`.
+        device, seed, shuffle, rank, world_size, threads: as for ``lacuna.ScreenLoader``.
         prefetch: batches made and not yet taken, at most; None: a few.
     """
 
     def __init__(
         self,
         data: Recording | str | os.PathLike,
-        batch: int = 256,
+        batch: int | None = None,
         split: str | None = None,
         part: str = "train",
-        rung: str = "disk:u8",
+        rung: str | None = None,
         store: str | os.PathLike | None = None,
         hot: int = 0,
         stimulus: str = "stim",
@@ -102,7 +102,8 @@ class RecordingLoader(Loader):
         if shuffle is None:
             shuffle = split is None or _part_name(part) == "train"
         rank, world_size = _ranks(rank, world_size)
-        settings = {
+        self._threads, self._prefetch = threads, prefetch
+        self._settings = {
             "split": split or "",
             "part": _part_name(part),
             "stimulus": stimulus,
@@ -115,7 +116,7 @@ class RecordingLoader(Loader):
             "sessions": list(sessions),
             "segments": list(segments),
             "units": list(units),
-            "rung": rung,
+            "rung": "disk:u8" if rung is None else rung,
             "store": str(store or ""),
             "hot": hot,
             "has_gpu": self.device is not None and self.device.type != "cpu",
@@ -124,14 +125,17 @@ class RecordingLoader(Loader):
             "weights": dict(weights or {}),
             "mixed": mixed,
             "steps": steps or 0,
-            "batch": _at_least_one("batch", batch),
+            "batch": _at_least_one("batch", 256 if batch is None else batch),
             "seed": seed,
             "shuffle": shuffle,
             "rank": rank,
             "world": world_size,
         }
+        self._core = self._make_core()
+
+    def _make_core(self) -> _core.RecordingLoader:
         with Progress() as progress:
-            self._core = _core.RecordingLoader(self.recording._core, settings, threads, prefetch, progress)
+            return _core.RecordingLoader(self.recording._core, self._settings, self._threads, self._prefetch, progress)
 
     @property
     def windows(self) -> int:

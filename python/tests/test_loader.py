@@ -1,5 +1,10 @@
 """Batches from Python, against the arrays of the screen."""
 
+import copy
+import inspect
+import pickle
+import pydoc
+import re
 import subprocess
 import threading
 import time
@@ -139,6 +144,16 @@ def test_what_cannot_work_is_named(screen):
         lacuna.Loader(screen, rank=1)
     with pytest.raises(lacuna.UsageError, match="part 'tset'"):
         lacuna.Loader(screen, split="half", part="tset")
+    for samples, words in (
+        ([0, -1], r"samples\[1\] is -1, but the screen has 200 samples \(0 to 199\)"),
+        ([200], r"samples\[0\] is 200, but"),
+        ([2**40], r"samples\[0\] is 1099511627776, but"),
+        ([1.5], r"samples\[0\] is 1.5, of float64; sample numbers are integers"),
+        ([[1, 2]], r"the shape \[1, 2\]"),
+        (np.ones(200, bool), r"np.flatnonzero\(samples\)"),
+    ):
+        with pytest.raises(lacuna.UsageError, match=words):
+            lacuna.Loader(screen, samples=samples)
 
 
 def test_after_a_fork_it_says_what_to_do(screen):
@@ -186,6 +201,108 @@ def test_two_threads_at_one_loader_are_told(screen):
 
 def test_memory_does_not_grow_over_ten_thousand_batches(screen):
     assert growth_of_memory(lacuna.Loader(screen, batch=4), 2000, 10_000) < 8 << 20
+
+
+def test_an_older_pass_ends_when_another_begins(screen):
+    loader = lacuna.Loader(screen, batch=50)
+    with pytest.raises(lacuna.Error, match="another pass over this Loader has begun.*a Loader of its own"):
+        list(zip(loader, loader))
+    older = iter(loader)
+    next(older)
+    iter(loader)  # nobody asks it for a batch: the older one goes on
+    assert len(list(older)) == len(loader) - 1
+    loader.set_epoch(0)
+    assert numbers(loader) == numbers(lacuna.Loader(screen, batch=50))  # the latest one has everything
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))], ids=["deepcopy", "pickle"])
+def test_a_copy_goes_on_where_the_loader_stands(screen, copied):
+    options = {"split": "half", "columns": ["query_pair"], "rung": "ram:bits", "rank": 1, "world_size": 2}
+    loader = lacuna.Loader(screen, 8, seed=4, **options)
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+    other = copied(loader)
+    assert isinstance(other, lacuna.ScreenLoader) and other.state_dict() == loader.state_dict()
+    for ours, theirs in zip(iterator, other, strict=True):
+        assert torch.equal(ours["sample"], theirs["sample"]) and torch.equal(ours["query_pair"], theirs["query_pair"])
+        assert all(torch.equal(mask, theirs["masks"][name]) for name, mask in ours["masks"].items())
+    assert numbers(loader) == numbers(other)  # and the epoch after it
+
+
+def test_columns_of_categories_index_an_embedding(tmp_path):
+    """As they are stored they are bytes, in which 255 is unknown."""
+    table = {"removed": [[0]] * 4, "label": [1.0] * 4, "plate": ["b", None, "a", "b"], "day": np.arange(4, dtype=np.uint16)}
+    screen = lacuna.Screen.write(tmp_path / "s", {"p": np.zeros((2, 0), int)}, table, genes=["a"])
+    assert screen.columns["plate"].values.dtype == np.uint8
+    batch = next(iter(lacuna.Loader(screen, batch=4, columns=["plate", "day"], shuffle=False)))
+    assert batch["plate"].dtype == torch.int64 and batch["plate"].tolist() == [1, -1, 0, 1]
+    assert torch.nn.Embedding(2, 3)(batch["plate"].clamp(min=0)).shape == (4, 3)
+    assert batch["day"].max() == 3  # torch has no max of uint16
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_validates_tests_and_predicts(screen, tmp_path):
+    lightning = pytest.importorskip("lightning", reason="lightning is not installed")
+
+    class Model(lightning.LightningModule):
+        def __init__(self, screen):
+            super().__init__()
+            self.save_hyperparameters()  # the screen goes into the checkpoint
+            self.effects = torch.nn.EmbeddingBag(len(screen.genes), 1, mode="sum", include_last_offset=True)
+            self.seen = {"train": [], "validation": [], "test": []}
+
+        def forward(self, batch):
+            return self.effects(batch["removed"], batch["ptr"])
+
+        def loss(self, batch, part):
+            self.seen[part] += [] if self.trainer.sanity_checking else batch["sample"].tolist()
+            return (self(batch) - batch["label"]).square().mean()
+
+        def training_step(self, batch, _):
+            return self.loss(batch, "train")
+
+        def validation_step(self, batch, _):
+            self.log("validation_loss", self.loss(batch, "validation"), batch_size=len(batch["label"]))
+
+        def test_step(self, batch, _):
+            self.loss(batch, "test")
+
+        def predict_step(self, batch, _):
+            return self(batch)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def loader(part):
+        return lacuna.Loader(screen, 24, split="half", part=part)
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", max_epochs=2, use_distributed_sampler=False, logger=False, default_root_dir=tmp_path,
+        enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    model, split = Model(screen), screen.split("half")
+    trainer.fit(model, loader("train"), loader("validation"))
+    assert torch.isfinite(trainer.callback_metrics["validation_loss"])
+    trainer.test(model, loader("test"), verbose=False)
+    assert sorted(model.seen["train"]) == sorted([*split.train] * 2)
+    assert model.seen["validation"] == [*split.validation] * 2 and model.seen["test"] == [*split.test]
+    predicted = torch.cat(trainer.predict(model, loader("test")))
+    assert torch.equal(predicted, torch.cat([model(batch) for batch in loader("test")]))
+    again = Model.load_from_checkpoint(trainer.checkpoint_callback.best_model_path)
+    assert again.hparams["screen"].fingerprint == screen.fingerprint
+    assert torch.equal(again.effects.weight, model.effects.weight)
+
+
+def test_help_names_the_arguments():
+    shown = inspect.signature(lacuna.Loader).parameters
+    for name in ("batch", "split", "part", "rung", "device", "seed", "rank", "world_size"):
+        assert name in shown and re.search(rf"^        .*\b{name}\b.*: ", lacuna.Loader.__doc__, re.M), name
+        for loader in (lacuna.ScreenLoader, lacuna.RecordingLoader):
+            default = inspect.signature(loader).parameters[name].default
+            assert default == shown[name].default, (loader, name)
+    for value in (lacuna.Loader, lacuna.ScreenLoader, lacuna.RecordingLoader, lacuna.Dataset, lacuna.collate):
+        assert not re.search(r":\w+:`", pydoc.render_doc(value)), value  # a role of Sphinx, which help() would show as it is
 
 
 def test_two_loaders_of_a_path(screen):

@@ -1,5 +1,12 @@
 """Windows from Python, against plain loops over the arrays that were written."""
 
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -257,3 +264,126 @@ def test_a_model_with_a_head_a_session_trains(recording):
             total += loss.item()
         losses.append(total / len(loader))
     assert losses[-1] < losses[0] - 0.1, losses
+
+
+def test_an_older_pass_ends_when_another_begins(recording):
+    loader = lacuna.Loader(recording, batch=64, lags=4)
+    with pytest.raises(lacuna.Error, match="another pass over this Loader has begun"):
+        list(zip(loader, loader))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))], ids=["deepcopy", "pickle"])
+def test_a_copy_goes_on_where_the_loader_stands(recording, copied):
+    loader = lacuna.Loader(recording, batch=16, lags=4, inputs=INPUTS, split="half", order="balanced", rung="ram:u8", seed=4)
+    iterator = iter(loader)
+    for _ in range(3):
+        next(iterator)
+    other = copied(loader)
+    assert isinstance(other, lacuna.RecordingLoader) and other.state_dict() == loader.state_dict()
+    for ours, theirs in zip(iterator, other, strict=True):
+        assert all(torch.equal(one, another) for one, another in zip(flat(ours), flat(theirs), strict=True))
+    assert numbers(loader) == numbers(other)
+
+
+LIGHTNING = '''
+import sys
+import lightning, torch
+from torch.nn.functional import poisson_nll_loss
+import lacuna
+
+class Model(lightning.LightningModule):
+    """A core for all sessions, and a head a session."""
+
+    def __init__(self, recording):
+        super().__init__()
+        self.core = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4 * 35, 16), torch.nn.ELU())
+        self.heads = torch.nn.ModuleList(torch.nn.Linear(16, len(session.units)) for session in recording.sessions)
+
+    def forward(self, batch):
+        states = self.core(batch["stimulus"]).split(batch["ptr"].diff().tolist())
+        return [self.heads[s](x) for s, x in zip(batch["session"].tolist(), states)]
+
+    def loss(self, batch):
+        losses = [(poisson_nll_loss(rate, counts, reduction="none") * valid).sum()
+                  for rate, counts, valid in zip(self(batch), batch["counts"], batch["validity"])]
+        nothing = 0 * self.core(batch["stimulus"]).sum()  # a rank's share of the last batch may be empty
+        return sum(losses, start=nothing) / max(1, len(batch["windows"]))
+
+    def training_step(self, batch, _):
+        return self.loss(batch)
+
+    def validation_step(self, batch, _):
+        self.log("validation_loss", self.loss(batch), batch_size=len(batch["windows"]), sync_dist=True)
+
+    def test_step(self, batch, _):
+        self.log("test_loss", self.loss(batch), batch_size=len(batch["windows"]), sync_dist=True)
+
+    def predict_step(self, batch, _):
+        return self(batch)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+
+class Data(lightning.LightningDataModule):
+    def __init__(self, recording):
+        super().__init__()
+        self.recording = recording
+
+    def loader(self, part):
+        return lacuna.Loader(self.recording, batch=16, split="half", part=part, lags=4, rung="ram:u8")
+
+    def train_dataloader(self):
+        return self.loader("train")
+
+    def val_dataloader(self):
+        return self.loader("validation")
+
+    def test_dataloader(self):
+        return self.loader("test")
+
+
+def trainer(epochs, folder, **options):
+    return lightning.Trainer(accelerator="cpu", max_epochs=epochs, use_distributed_sampler=False, logger=False,
+                             default_root_dir=folder, enable_progress_bar=False, enable_model_summary=False, **options)
+
+
+if __name__ == "__main__":
+    recording = lacuna.Recording.open(sys.argv[1])
+    ranks = trainer(2, sys.argv[2], devices=2, strategy="ddp_find_unused_parameters_true")
+    model = Model(recording)
+    ranks.fit(model, Data(recording))
+    total = sum(float(values.detach().double().sum()) for values in model.parameters())
+    print(f"rank {ranks.global_rank}: {ranks.global_step} steps to {total!r}", flush=True)
+'''
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lightning_trains_a_head_a_session(recording, tmp_path):
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    names = {"__name__": "heads"}
+    exec(compile(LIGHTNING, "heads.py", "exec"), names)
+    model, data, trainer = names["Model"](recording), names["Data"](recording), names["trainer"](6, tmp_path)
+    loss_of = lambda part: trainer.validate(model, data.loader(part), verbose=False)[0]["validation_loss"]  # noqa: E731
+    before = loss_of("train")
+    trainer.fit(model, data)
+    assert torch.isfinite(trainer.callback_metrics["validation_loss"])
+    assert loss_of("train") < before - 0.1  # of the validation part nothing can be told: its counts are random
+    assert np.isfinite(trainer.test(model, data, verbose=False)[0]["test_loss"])
+    predicted = trainer.predict(model, data.loader("test"))
+    for rates, batch in zip(predicted, data.loader("test"), strict=True):
+        assert [rate.shape for rate in rates] == [counts.shape for counts in batch["counts"]]
+        assert all(torch.equal(rate, one) for rate, one in zip(rates, model(batch), strict=True))
+
+
+@pytest.mark.skipif(not os.environ.get("LACUNA_TEST_ALL"), reason="takes half a minute; make test-all runs it")
+def test_lightning_trains_a_head_a_session_on_two_ranks(recording, tmp_path):
+    """A batch may lack a session, and a rank's share of one more often: Lightning is told that heads may be unused."""
+    pytest.importorskip("lightning", reason="lightning is not installed")
+    (tmp_path / "heads.py").write_text(LIGHTNING)
+    known = {**os.environ, "PYTHONPATH": str(Path(lacuna.__file__).resolve().parents[1])}
+    command = [sys.executable, tmp_path / "heads.py", recording.path, tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, text=True, env=known, timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+    assert len(lines) == 2 and lines[0].split(": ")[1] == lines[1].split(": ")[1], done.stdout  # the same weights

@@ -42,8 +42,17 @@ class Model(lightning.LightningModule):
     def train_dataloader(self):  # called once the ranks have found each other
         return lacuna.Loader(self.screen, BATCH, split="random", seed=3)
 
-    def training_step(self, batch, _):
+    def val_dataloader(self):  # in the order of the samples
+        return lacuna.Loader(self.screen, BATCH, split="random", part="validation")
+
+    def loss(self, batch):
         return torch.nn.functional.mse_loss(self.effects(batch["removed"], batch["ptr"]), batch["label"])
+
+    def training_step(self, batch, _):
+        return self.loss(batch)
+
+    def validation_step(self, batch, _):
+        self.log("validation_loss", self.loss(batch), batch_size=len(batch["label"]), sync_dist=True)
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)

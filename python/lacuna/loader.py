@@ -170,7 +170,8 @@ class ScreenLoader(Loader):
         part: train, validation or test, of the split.
         samples: numbers of samples to load instead of a split's part, in their order where nothing is shuffled.
         rung: where masks are made: kernel (never), device, worker, ram:u8, ram:bits, disk:... (docs/ladder.md); None:
-            kernel. ram:... holds the masks of all samples of the screen, also where few of them are asked for.
+            kernel. ram:... holds the masks of all samples of the screen, also where few of them are asked for; for those take
+            worker, or a screen of them alone (`lacuna subset`).
         store: of a disk rung.
         columns: names of columns to load beside labels.
         device: where the tensors lie. On a GPU they are copied there without waiting.

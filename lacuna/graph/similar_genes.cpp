@@ -53,8 +53,9 @@ std::vector<Alike> likest(const Network& network, uint32_t v, uint32_t count,
   for (const uint32_t x : touched) {
     const double cosine = products[x] / (network.sizes[v] * network.sizes[x]);
     products[x] = 0;  // which also passes over one that was touched twice
-    if (x != v && cosine > 0 && (silent.empty() || !silent[x]))
-      found.push_back({x, float(cosine * cosine)});
+    const float likeness = float(cosine * cosine);  // 0 where it is too small for a float
+    if (x != v && cosine > 0 && likeness > 0 && (silent.empty() || !silent[x]))
+      found.push_back({x, likeness});
   }
   const auto before = [](const Alike& a, const Alike& b) {
     return a.likeness != b.likeness ? a.likeness > b.likeness : a.gene < b.gene;

@@ -3,6 +3,9 @@
 //
 //   r_v[u] = w(u -> v), repeated edges added up
 //   likeness(v, x) = (r_v . r_x / (|r_v| |r_x|))^2
+//
+// A self loop counts like any other edge: with it a gene is a neighbour of its own, and two genes
+// that are linked have that in common.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "lacuna/core/random.h"
+#include "lacuna/core/testing.h"
 
 namespace lacuna {
 namespace {
@@ -16,8 +17,8 @@ struct DrawnEdges {
   WeightedEdges view(uint32_t nodes) const { return {nodes, sources, targets, weights}; }
 };
 
-DrawnEdges edges_at_random(uint32_t nodes, size_t count) {
-  Random random(7);
+DrawnEdges edges_at_random(uint64_t seed, uint32_t nodes, size_t count) {
+  Random random(seed);
   DrawnEdges edges;
   for (size_t e = 0; e < count; ++e) {
     edges.sources.push_back(uint32_t(random.below(nodes)));  // self loops and repeats among them
@@ -45,7 +46,9 @@ std::vector<std::vector<double>> likeness_of(const DrawnEdges& edges, uint32_t n
 
 TEST(SimilarGenes, AreThoseOfALoopOverAllPairs) {
   constexpr uint32_t kNodes = 150, kCount = 4;
-  const DrawnEdges edges = edges_at_random(kNodes, 600);
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const DrawnEdges edges = edges_at_random(seed, kNodes, 600);
   const auto likeness = likeness_of(edges, kNodes);
   std::map<std::pair<uint32_t, uint32_t>, double> links;  // target, source
   std::vector<double> degrees(kNodes, 0);
@@ -72,7 +75,9 @@ TEST(SimilarGenes, AreThoseOfALoopOverAllPairs) {
 }
 
 TEST(SimilarGenes, AreTheSameForAnyNumberOfThreads) {
-  const DrawnEdges edges = edges_at_random(500, 3000);
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(seed);
+  const DrawnEdges edges = edges_at_random(seed, 500, 3000);
   const SimilarGenes one = similar_genes(edges.view(500), 8, {}, 1);
   const SimilarGenes three = similar_genes(edges.view(500), 8, {}, 3);
   EXPECT_EQ(one.sources, three.sources);
@@ -101,6 +106,21 @@ TEST(SimilarGenes, OneThatOnlySilentOnesAreLikeIsHeardWithAFiniteWeight) {
   const SimilarGenes found = similar_genes({3, sources, targets}, 1, {false, true, false}, 1);
   EXPECT_EQ(found.targets, std::vector<uint32_t>{1});
   EXPECT_EQ(found.weights, std::vector<float>{1});
+}
+
+// Genes 1 and 2 share gene 0 by links so weak that their likeness, 1e-52, is 0 as a float.
+TEST(SimilarGenes, ALikenessTooSmallForAFloatIsNone) {
+  const std::vector<uint32_t> sources = {0, 3, 0, 4}, targets = {1, 1, 2, 2};
+  const std::vector<float> weights = {1e-13f, 1, 1e-13f, 1};
+  EXPECT_TRUE(similar_genes({5, sources, targets, weights}, 2, {}, 1).sources.empty());
+}
+
+// Gene 1 has the self loop alone, gene 2 the link from gene 1: both have the neighbour 1.
+TEST(SimilarGenes, ASelfLoopCounts) {
+  const std::vector<uint32_t> sources = {1, 1}, targets = {1, 2};
+  const SimilarGenes found = similar_genes({3, sources, targets}, 1, {}, 1);
+  EXPECT_EQ(found.targets, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(found.sources, (std::vector<uint32_t>{2, 1}));
 }
 
 TEST(SimilarGenes, AnEmptyNetworkHasNone) {

@@ -5,6 +5,7 @@
 
 #include "lacuna/core/error.h"
 #include "lacuna/core/random.h"
+#include "lacuna/graph/heavy_tail.h"
 
 namespace lacuna {
 namespace {
@@ -50,23 +51,6 @@ class Pairs {
   std::vector<uint64_t> words_;
 };
 
-// Draws nodes of a list so that place r comes up in proportion to (r + c)^(-2/3): with t uniform
-// from kCut to 1, r = n * (t^3 - kCut^3) / (1 - kCut^3). The cut sets c, and thereby the first
-// place's share: about 17 times the mean.
-class HeavyTail {
- public:
-  explicit HeavyTail(std::vector<uint32_t> nodes) : nodes_(std::move(nodes)) {}
-  uint32_t draw(Random& random) const {
-    const double t = kCut + (1.0 - kCut) * random.uniform();
-    const double share = (t * t * t - kCut * kCut * kCut) / (1.0 - kCut * kCut * kCut);
-    return nodes_[std::min(size_t(share * double(nodes_.size())), nodes_.size() - 1)];
-  }
-
- private:
-  static constexpr double kCut = 0.15;
-  std::vector<uint32_t> nodes_;
-};
-
 Names numbered(std::string_view prefix, uint32_t count) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{:05}", prefix, i + 1));
@@ -81,15 +65,12 @@ Array to_array(std::vector<uint32_t> sources, const std::vector<uint32_t>& targe
   return narrow(sources, node_count, {2, count});
 }
 
-// The module of a gene is its number modulo their count. A gene drawn by `draw` as the partner of
-// `gene`: of its own module with this probability, else any.
+// The module of a gene is its number modulo their count. A gene drawn as the partner of `gene`: of
+// its own module with this probability, else any.
 constexpr double kWithinModule = 0.8;
-template <class Draw>
-uint32_t draw_partner(uint32_t gene, uint32_t modules, Random& random, Draw draw) {
+uint32_t draw_partner(uint32_t gene, uint32_t modules, const HeavyTail& partners, Random& random) {
   const bool within = modules > 0 && random.uniform() < kWithinModule;
-  uint32_t partner = draw();
-  while (within && partner % modules != gene % modules) partner = draw();
-  return partner;
+  return within ? partners.draw_within(gene % modules, random) : partners.draw(random);
 }
 
 // Draws pairs until `wanted` edges are there. An undirected pair is two edges, except a last single
@@ -121,16 +102,15 @@ void fill_with_tail(Pairs& pairs, uint32_t genes, const GeneEdgeCounts& counts, 
   }
   if (counts.directed) {  // one gene in eight regulates; targets have an order of their own
     const HeavyTail source({hubs_end, hubs_end + std::max(genes / 8, 4u)});
-    const HeavyTail target(shuffled(genes, random));
-    const auto draw = [&] { return target.draw(random); };
+    const HeavyTail target(shuffled(genes, random), modules);
     fill(
         pairs, left, true, [&] { return source.draw(random); },
-        [&](uint32_t gene) { return draw_partner(gene, modules, random, draw); });
+        [&](uint32_t gene) { return draw_partner(gene, modules, target, random); });
   } else {
-    const HeavyTail end(others);
-    const auto draw = [&] { return end.draw(random); };
-    fill(pairs, left, false, draw,
-         [&](uint32_t gene) { return draw_partner(gene, modules, random, draw); });
+    const HeavyTail end(others, modules);
+    fill(
+        pairs, left, false, [&] { return end.draw(random); },
+        [&](uint32_t gene) { return draw_partner(gene, modules, end, random); });
   }
 }
 

@@ -128,6 +128,16 @@ TEST(GenerateGraph, GenesOfAModuleAreLinked) {
         EXPECT_GT(within / links, 0.4);
     }
   }
+  // Of many modules a partner is drawn among the genes of its own (heavy_tail.h).
+  const uint32_t many = 100;
+  const HeteroGraph graph = generate_graph(GraphSize::small, seed, "physical", many);
+  for (const GeneEdgeCounts& type : size_of(GraphSize::small).types) {
+    const EdgeType& edges = graph.edges("gene." + type.name + ".gene");
+    expect_shape(edges, type, graph.genes().size());
+    uint64_t within = 0;
+    for (const auto& [a, b] : pairs_of(edges)) within += a != b && a % many == b % many;
+    if (type.name != "physical") EXPECT_GT(double(within), 0.1 * double(type.edges)) << type.name;
+  }
   EXPECT_ERROR(generate_graph(GraphSize::mini, seed, "physical", 16),
                "16 modules are too many at size mini; give at most 15");
 }

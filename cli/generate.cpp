@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/terminal.h"
+#include "lacuna/core/error.h"
 #include "lacuna/recording/generate_recording.h"
 #include "lacuna/screen/generate_screen.h"
 #include "lacuna/screen/screen.h"
@@ -41,10 +42,29 @@ struct Arguments {
   fs::path out;
   std::string size = "yeast";
   std::optional<uint64_t> samples;
+  std::optional<uint32_t> modules;
+  std::optional<double> share_pair;
   GenerateOptions options;
 };
 
+// What would change nothing is refused: whoever asks for it means something.
+void take_options(Arguments& arguments) {
+  GenerateOptions& options = arguments.options;
+  if (arguments.modules && !(options.share_module > 0))
+    throw UsageError(
+        "--modules {} without a share of the variance makes no modules; give --share-module, too",
+        *arguments.modules);
+  if (arguments.share_pair && *arguments.share_pair != 0 && options.removed == 2)
+    throw UsageError(
+        "--share-pair {} of samples that remove two genes, where no pair comes twice and none has "
+        "an effect of its own; remove three or more genes, or leave it out",
+        *arguments.share_pair);
+  options.modules = arguments.modules.value_or(options.modules);
+  options.share_pair = arguments.share_pair.value_or(options.share_pair);
+}
+
 void run(Arguments arguments) {
+  take_options(arguments);
   const auto start = std::chrono::steady_clock::now();
   arguments.options.size = graph_size_from_name(arguments.size);
   arguments.options.samples = arguments.samples.value_or(default_samples(arguments.options.size));
@@ -155,12 +175,13 @@ void add_generate(CLI::App& app) {
       ->add_option("--interaction-type", options.interaction_type,
                    "Gene-gene edge type of the graph part")
       ->capture_default_str();
-  screen->add_option("--modules", options.modules, "Modules of genes, with --share-module")
+  screen->add_option("--modules", arguments->modules, "Modules of genes, with --share-module")
       ->check(CLI::Range(2, 2500))
-      ->capture_default_str();
+      ->default_str(fmt::format("{}", options.modules));
   const char* const share = "Share of the labels' variance; shares are divided by their sum";
   screen->add_option("--share-gene", options.share_gene, share)->capture_default_str();
-  screen->add_option("--share-pair", options.share_pair, share)->capture_default_str();
+  screen->add_option("--share-pair", arguments->share_pair, share)
+      ->default_str(fmt::format("{}", options.share_pair));
   screen->add_option("--share-graph", options.share_graph, share)->capture_default_str();
   screen->add_option("--share-module", options.share_module, share)->capture_default_str();
   screen->add_option("--share-noise", options.share_noise, share)->capture_default_str();

@@ -116,6 +116,8 @@ def test_same_options_same_bytes(tmp_path):
         (["--size", "tiny", "--removed", 1], "--removed: Value 1 not in range"),
         (["--size", "tiny", "--removed", 2, "--samples", 391], "give at most 390"),
         (["--size", "tiny", "--share-module", 1], "10 modules are too many at size tiny; give at most 5"),
+        (["--size", "tiny", "--modules", 3], "--modules 3 without a share of the variance makes no modules"),
+        (["--size", "tiny", "--removed", 2, "--share-pair", 0.3], "--share-pair 0.3 of samples that remove two genes"),
         (["--size", "tiny", "--interaction-type", "magic"], "no gene-gene edge type 'magic'"),
         (["--size", "tiny", "--share-noise", -1], "a share of the variance is -1"),
         (["--size", "tiny", "--samples", 5000], "would repeat; give at most 1350"),

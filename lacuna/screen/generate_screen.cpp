@@ -352,18 +352,21 @@ GeneratedScreen generate_screen(const GenerateOptions& options, Progress& progre
 }
 
 Json to_json(const GenerateOptions& options) {
-  return {{"size", name(options.size)},
-          {"samples", options.samples},
-          {"seed", options.seed},
-          {"removed", options.removed},
-          {"query_pairs", options.query_pairs},
-          {"interaction_type", options.interaction_type},
-          {"share_gene", options.share_gene},
-          {"share_pair", options.share_pair},
-          {"share_graph", options.share_graph},
-          {"modules", options.modules},
-          {"share_module", options.share_module},
-          {"share_noise", options.share_noise}};
+  Json json = {{"size", name(options.size)},
+               {"samples", options.samples},
+               {"seed", options.seed},
+               {"removed", options.removed},
+               {"query_pairs", options.query_pairs},
+               {"interaction_type", options.interaction_type},
+               {"share_gene", options.share_gene}};
+  if (options.removed > 2) json["share_pair"] = options.share_pair;  // of two no pair comes twice
+  json["share_graph"] = options.share_graph;
+  if (options.share_module > 0) {
+    json["modules"] = options.modules;
+    json["share_module"] = options.share_module;
+  }
+  json["share_noise"] = options.share_noise;
+  return json;
 }
 
 }  // namespace lacuna

@@ -75,6 +75,8 @@ struct GeneratedScreen {
 GeneratedScreen generate_screen(const GenerateOptions& options,
                                 Progress& progress = Progress::none());
 
-Json to_json(const GenerateOptions& options);  // for made_by
+// For made_by: what the screen was made of. No modules where they have no share, no share of pairs
+// where two genes are removed.
+Json to_json(const GenerateOptions& options);
 
 }  // namespace lacuna

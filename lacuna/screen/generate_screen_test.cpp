@@ -317,6 +317,18 @@ TEST(GenerateScreen, ManySamplesGetMorePairsBeforeTheyRepeat) {
   EXPECT_ERROR(generate_screen({.size = GraphSize::tiny, .samples = 100'000}), "would repeat");
 }
 
+TEST(GenerateScreen, WhatIsKeptOfTheOptionsIsWhatItWasMadeOf) {
+  GenerateOptions options = {.size = GraphSize::tiny, .samples = 10};
+  EXPECT_FALSE(to_json(options).contains("modules"));
+  EXPECT_FALSE(to_json(options).contains("share_module"));
+  EXPECT_EQ(to_json(options).at("share_pair"), 0.2);
+  options.removed = 2;
+  options.share_module = 0.5;
+  EXPECT_EQ(to_json(options).at("modules"), 10);
+  EXPECT_EQ(to_json(options).at("share_module"), 0.5);
+  EXPECT_FALSE(to_json(options).contains("share_pair"));
+}
+
 TEST(GenerateScreen, WrongOptionsAreNamed) {
   GenerateOptions good = {.size = GraphSize::tiny, .samples = 10};
   const auto expect_error = [&](auto change, const std::string& words) {

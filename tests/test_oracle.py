@@ -105,15 +105,23 @@ CASES = {
             ("mlp", dict(name="mlp", width=16, dropout=0), 0.3, True),
         )
     },
+    # As in a training, no sample removes an unseen gene: factors then computes the others alone.
+    **{
+        f"training-factors-{name}": (
+            dict(name="factors", width=16, **settings),
+            {"without": UNSEEN, "hidden": dict(unseen=UNSEEN, probability=0.3, training=True)},
+        )
+        for name, settings in {"usual": dict(similar=40), "features": dict(similar=0, features="beside", weights="none")}.items()
+    },
 }
 
 
-def make_case(model, draw, loss="mse", epoch=0, labels=1, **others):
+def make_case(model, draw, loss="mse", epoch=0, labels=1, without=(), **others):
     """Samples of all kinds: three genes, two, one, none, many, repeats, and every gene. Enough of them that a pairwise
     merge takes its rows in more than one block."""
-    genes = list(range(40))
+    genes = [gene for gene in range(40) if gene not in without]
     removed = [draw.sample(genes, k) for k in (3, 3, 3, 3, 3, 3, 2, 2, 1, 0, 12)]
-    removed += [[*removed[0], removed[0][1]], draw.sample(genes, 40)]
+    removed += [[*removed[0], removed[0][1]], draw.sample(genes, len(genes))]
     values = [[draw.gauss(0, 1) for _ in range(labels)] for _ in removed]
     return dict(model=model, removed=removed, labels=values, loss=loss, epoch=epoch, steps=STEPS, **others)
 

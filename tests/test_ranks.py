@@ -122,13 +122,57 @@ def test_ranks_evaluate_as_one(data, tmp_path):
     assert again.stdout == said
 
 
+def numbers(found, path=()):
+    """{path: number} of a JSON file."""
+    if isinstance(found, (dict, list)):
+        items = found.items() if isinstance(found, dict) else enumerate(found)
+        return {key: value for name, inner in items for key, value in numbers(inner, (*path, name)).items()}
+    return {path: found} if isinstance(found, (int, float)) else {}
+
+
+def test_ranks_evaluate_a_recording_as_one(tmp_path):
+    recording, run = tmp_path / "recording", tmp_path / "run"
+    succeed("generate", "recording", recording, "--sessions", 2, "--minutes", 2, "--side", 17, "--units", 3, "--seed", 1)
+    succeed("split", recording, "--name", "trials", "--seed", 1)
+    config = tmp_path / "config.yaml"
+    config.write_text(f"recording: {recording}\nwindow: {{lags: 2}}\nmodel: {{channels: 2, temporal: 2, layers: 1}}\n"
+                      "train: {device: cpu, epochs: 1, batch: 64}\n")
+    train_ranks(2, "train", config, "--out", run)
+
+    def found():
+        return numbers(json.loads((run / "recording_evaluation.json").read_text()))
+
+    by_two = found()
+    succeed("evaluate", run)
+    by_one = found()
+    train_ranks(3, "evaluate", run)
+    assert len(by_one) > 50 and by_two.keys() == by_one.keys() == found().keys()
+    for path, value in by_one.items():  # windows lie in other batches, so products are rounded otherwise
+        assert by_two[path] == pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True), path
+        assert found()[path] == pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True), path
+
+
+@pytest.mark.parametrize("which", [["--all-pairs"], ["--all-pairs", "--top", "7", "--by", "first"]])
+def test_ranks_predict_as_one(data, tmp_path, which):
+    run = data[0] / "predicts"
+    if not run.exists():
+        succeed(*command(data, "predicts", train__epochs=1))
+    succeed("predict", run, *which, "--out", tmp_path / "one.csv")
+    said = train_ranks(3, "predict", run, *which, "--out", tmp_path / "three.csv").stdout
+    assert (tmp_path / "three.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
+    assert "66 samples" in said and said.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.csv", "three.csv"]
+    refused = torchrun(2, "predict", run, "--all-pairs", "--out", tmp_path / "two.npz")
+    assert refused.returncode != 0 and "several ranks write .csv" in refused.stderr
+
+
 def test_what_ranks_cannot_do(data):
     refused = torchrun(2, *command(data, "refused", model__norm="batch_graph"))
     assert refused.returncode != 0
     assert "model.norm is batch_graph, which couples the samples of a batch, but there are 2 ranks" in refused.stderr
     assert not (data[0] / "refused").exists()
     alone = torchrun(2, "info", data[0] / "tables")
-    assert alone.returncode != 0 and alone.stderr.count("only evaluate, profile, train share their work") == 1
+    assert alone.returncode != 0 and alone.stderr.count("only evaluate, predict, profile, train share their work") == 1
 
 
 def test_where_srun_puts_the_ranks():

@@ -22,15 +22,18 @@ void evaluate_recording_run(const EvaluateCall& call, const Run& evaluated) {
     throw UsageError("{} is the run of a recording; name another place of it with --recording",
                      call.run.string());
   TrainLines lines;
-  const auto note = [&](const std::string& words) { lines.note(words); };
+  const auto note = [&](const std::string& words) {
+    if (ranks().is_first()) lines.note(words);
+  };
   try {
     const std::string checkpoint = choose_checkpoint(evaluated, call.checkpoint);
     const RecordingSession session = open_recording_run(
         evaluated, {.checkpoint = checkpoint, .device = call.device, .recording = call.recording},
-        note, lines.progress());
+        note, lines.progress(), ranks());
     const fs::path out = call.out.empty() ? call.run : call.out;
     const RecordingEvaluation evaluation =
         evaluate_recording(session, {.checkpoint = checkpoint, .out = out}, note, lines.progress());
+    if (!ranks().is_first()) return;
     fmt::print("checkpoint {}\n", checkpoint);
     print_recording_evaluation(evaluation);
   } catch (const Stopped&) {
@@ -77,7 +80,7 @@ void run(const EvaluateCall& call) {
   if (!call.predictions.empty()) return ranks().is_first() ? evaluate_given(call) : void();
   const Run evaluated = Run::open(call.run);
   if (read_config(evaluated.config(), {}).kind() == DataKind::recording)
-    return !ranks().is_first() ? void() : evaluate_recording_run(call, evaluated);
+    return evaluate_recording_run(call, evaluated);
   if (!call.recording.empty())
     throw UsageError("{} is the run of a screen, not of a recording", call.run.string());
   TrainLines lines;

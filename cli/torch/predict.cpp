@@ -7,6 +7,7 @@
 
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/torch/ranks.h"
 #include "cli/torch_calls.h"
 #include "lacuna/core/error.h"
 #include "lacuna/train/recording/evaluate_recording.h"
@@ -43,9 +44,14 @@ void run(const PredictCall& call) {
   stop_on_signals();
   const Run of = Run::open(call.run);
   if (read_config(of.config(), {}).kind() == DataKind::recording)
-    return predict_recording(call, of);
+    return !ranks().is_first() ? void() : predict_recording(call, of);
   TerminalProgress progress;
-  const PredictResult result = predict(of, request, progress, print_note);
+  const auto note = [](const std::string& words) {
+    if (ranks().is_first()) print_note(words);
+  };
+  const PredictResult result =
+      predict(of, request, ranks().is_first() ? progress : Progress::none(), note, ranks());
+  if (!ranks().is_first()) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const std::string kept = request.top > 0
                                ? fmt::format("the {} {} of ", with_commas(result.written),

@@ -16,7 +16,7 @@ namespace lacuna::cli {
 namespace {
 
 // The subcommands that share their work out.
-constexpr std::array kOfRanks = {"evaluate", "profile", "train"};
+constexpr std::array kOfRanks = {"evaluate", "predict", "profile", "train"};
 
 Group* joined = nullptr;
 

@@ -1,5 +1,6 @@
 #include "lacuna/train/predict.h"
 
+#include <ATen/ATen.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -15,9 +16,11 @@
 #include "lacuna/run/ensemble/ensemble_weights.h"
 #include "lacuna/run/evaluation/metrics.h"
 #include "lacuna/run/kept_split.h"
+#include "lacuna/run/predict/merge_predictions.h"
 #include "lacuna/run/predict/predict_candidates.h"
 #include "lacuna/run/predict/prediction_file.h"
 #include "lacuna/train/batch_feed.h"
+#include "lacuna/train/group.h"
 #include "lacuna/train/predictor.h"
 #include "lacuna/train/session.h"
 
@@ -106,11 +109,11 @@ struct OpenedMember {
 };
 
 OpenedMember open_member(const Run& run, const PredictRequest& request,
-                         const std::function<void(const std::string&)>& note) {
+                         const std::function<void(const std::string&)>& note, Group& group) {
   OpenedMember member = {choose_checkpoint(run, request.checkpoint), {}, nullptr, nullptr, {}};
   member.file = run.checkpoint(member.checkpoint);
   member.session = std::make_unique<ScreenSession>(
-      open_run(run, member.checkpoint, request.device, request.screen, note));
+      open_run(run, member.checkpoint, request.device, request.screen, note, group));
   member.predictor = std::make_unique<Predictor>(*member.session, note);
   member.weights.assign(member.session->labels.size(), 1.0);
   return member;
@@ -146,21 +149,22 @@ OpenedMember open_baseline(const EnsembleMember& member, const LabelScale& label
 }
 
 std::vector<OpenedMember> open_members(const Run& run, const PredictRequest& request,
-                                       const std::function<void(const std::string&)>& note) {
+                                       const std::function<void(const std::string&)>& note,
+                                       Group& group) {
   std::vector<OpenedMember> opened;
   for (const EnsembleMember& member : read_ensemble(run.path())) {
     if (!member.baseline.empty()) {  // an ensemble's runs come first
       opened.push_back(open_baseline(member, opened.at(0).session->labels, note));
       continue;
     }
-    opened.push_back(open_member(Run::open(member.run), request, note));
+    opened.push_back(open_member(Run::open(member.run), request, note, group));
     if (member.weights.size() != opened.back().weights.size())
       throw Error("{} has {} labels, but {} had {} when the ensemble was made; make it anew",
                   member.run.string(), opened.back().weights.size(), member.name,
                   member.weights.size());
     opened.back().weights = member.weights;
   }
-  if (opened.empty()) opened.push_back(open_member(run, request, note));
+  if (opened.empty()) opened.push_back(open_member(run, request, note, group));
   return opened;
 }
 
@@ -242,12 +246,10 @@ std::string prediction_id(const std::vector<OpenedMember>& members, const Predic
   return hex(hasher.value());
 }
 
-}  // namespace
-
-PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
-                      const std::function<void(const std::string&)>& note) {
-  check(request);
-  const std::vector<OpenedMember> members = open_members(run, request, note);
+// In this process, whose group only says which device is its own.
+PredictResult predict_here(const Run& run, const PredictRequest& request, Progress& progress,
+                           const std::function<void(const std::string&)>& note, Group& group) {
+  const std::vector<OpenedMember> members = open_members(run, request, note, group);
   const ScreenSession& session = *members[0].session;
   const Names& genes = session.screen.graph().genes().names;
   const uint64_t batch = request.batch ? request.batch : prediction_batch(session);
@@ -278,6 +280,43 @@ PredictResult predict(const Run& run, const PredictRequest& request, Progress& p
       },
       task, progress);
   return {.asked = candidates->size(), .written = written, .checkpoint = members[0].checkpoint};
+}
+
+fs::path part_of_rank(const fs::path& out, uint64_t rank, uint64_t world) {
+  return fs::path(out).replace_extension(fmt::format("rank{}of{}.csv", rank + 1, world));
+}
+
+void check_shared_out(const PredictRequest& request) {
+  if (!request.shard.is_all())
+    throw UsageError(
+        "--shard is for processes that do not talk; these ranks share out by themselves");
+  if (request.out.extension() != ".csv")
+    throw UsageError("several ranks write .csv, and {} is none; call `lacuna predict` alone for it",
+                     request.out.string());
+}
+
+}  // namespace
+
+PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
+                      const std::function<void(const std::string&)>& note, Group& group) {
+  check(request);
+  if (group.is_alone()) return predict_here(run, request, progress, note, group);
+  check_shared_out(request);
+  PredictRequest own = request;
+  own.shard = {.index = group.rank(), .count = group.world()};
+  own.out = part_of_rank(request.out, group.rank(), group.world());
+  PredictResult result = predict_here(run, own, progress, note, group);
+  const at::Tensor asked = at::full({}, int64_t(result.asked), at::kLong);
+  group.sum(asked);  // by then all have written
+  result.asked = uint64_t(asked.item<int64_t>());
+  result.written = 0;
+  if (!group.is_first()) return result;
+  std::vector<fs::path> parts;
+  for (uint64_t rank = 0; rank < group.world(); ++rank)
+    parts.push_back(part_of_rank(request.out, rank, group.world()));
+  result.written = merge_predictions({parts, request.out, request.top, request.lowest, request.by});
+  for (const fs::path& part : parts) fs::remove(part);
+  return result;
 }
 
 }  // namespace lacuna

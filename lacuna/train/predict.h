@@ -15,6 +15,8 @@
 
 namespace lacuna {
 
+class Group;  // train/group.h: this header needs no torch
+
 struct PredictRequest {
   // Which samples: one of these four (candidates.h).
   fs::path samples = {};  // a file
@@ -49,8 +51,10 @@ struct PredictResult {
 };
 
 // `note` hears what the user should know. Throws UsageError for a request that could never work,
-// Error for names that are not there and what the files do not allow.
+// Error for names that are not there and what the files do not allow. Of several ranks each
+// predicts a shard into a .csv of its own beside `out`, OUT.rank2of4.csv, and rank 0 puts them
+// together; `written` is 0 on the others.
 PredictResult predict(const Run& run, const PredictRequest& request, Progress& progress,
-                      const std::function<void(const std::string&)>& note);
+                      const std::function<void(const std::string&)>& note, Group& group);
 
 }  // namespace lacuna

@@ -112,6 +112,36 @@ LinearFields fit_session(const RecordingSession& session, int64_t s, Progress& p
                             .trial = trial});
 }
 
+// What several ranks predict of a session: each a share of its rows, and all get all of them.
+class SharedRows {
+ public:
+  SharedRows(Group& group, uint64_t rows, uint64_t columns)
+      : group_(group), rows_(rows), columns_(columns) {}
+
+  // The rows that are this rank's, of all in order.
+  std::vector<uint64_t> own(const std::vector<uint64_t>& all) const {
+    std::vector<uint64_t> mine;
+    for (uint64_t i = group_.rank(); i < all.size(); i += group_.world()) mine.push_back(all[i]);
+    return mine;
+  }
+  // values: [own rows, columns]; becomes [rows, columns].
+  void complete(std::vector<float>& values) const {
+    if (group_.is_alone()) return;
+    const int64_t width = int64_t(columns_), world = group_.world();
+    const at::Tensor all = at::zeros({int64_t(rows_), width}, at::kFloat);
+    const int64_t count = int64_t(values.size()) / width;
+    if (count > 0)
+      all.slice(0, group_.rank(), int64_t(rows_), world)
+          .copy_(at::from_blob(values.data(), {count, width}, at::kFloat));
+    group_.sum(all);
+    values.assign(all.const_data_ptr<float>(), all.const_data_ptr<float>() + all.numel());
+  }
+
+ private:
+  Group& group_;
+  uint64_t rows_, columns_;
+};
+
 SessionPredictions predict_session(const RecordingSession& session, const Windows& windows,
                                    int64_t s, const LinearFields* linear, Progress& progress) {
   const uint32_t number = session.sessions[size_t(s)];
@@ -127,14 +157,15 @@ SessionPredictions predict_session(const RecordingSession& session, const Window
   const CoarseWindow blocks = coarse_window(session);
   std::vector<float> linear_rates, valid;
   RowFinder finder(session.recording, session.config.recording.windows);
+  const auto all = spread_windows(windows, number, std::numeric_limits<uint64_t>::max());
+  for (const uint64_t window : all) result.rows.push_back(finder.find(windows.at(window)));
+  const SharedRows shared(*session.group, all.size(), result.units.size());
   predict_windows(
-      session, windows, spread_windows(windows, number, std::numeric_limits<uint64_t>::max()),
+      session, windows, shared.own(all),
       [&](const DeviceWindows& batch, const std::vector<at::Tensor>& rates) {
         append(result.predictors[0].rates, rates.at(0));
         append(result.counts, batch.counts.at(0));
         append(valid, batch.validity.at(0));
-        for (const uint64_t window : batch.windows)
-          result.rows.push_back(finder.find(windows.at(window)));
         if (!linear) return;
         std::vector<float> x;
         append(x, coarse(batch.input.stimulus, blocks));
@@ -142,6 +173,9 @@ SessionPredictions predict_session(const RecordingSession& session, const Window
         linear_rates.insert(linear_rates.end(), more.begin(), more.end());
       },
       progress);
+  for (std::vector<float>* values : {&result.predictors[0].rates, &result.counts, &valid})
+    shared.complete(*values);
+  if (linear) shared.complete(linear_rates);
   result.validity.assign(valid.begin(), valid.end());
   if (!linear) return result;
   SessionPredictions::Predictor mean = {"mean rate", {}};
@@ -202,11 +236,14 @@ RecordingEvaluation evaluate_recording(const RecordingSession& session,
             fmt::format("session '{}' has no {} windows: not evaluated there", of, name));
         continue;
       }
-      evaluator.add(predict_session(session, windows, int64_t(s),
-                                    linear.empty() ? nullptr : &linear[s], progress));
+      const SessionPredictions predicted = predict_session(
+          session, windows, int64_t(s), linear.empty() ? nullptr : &linear[s], progress);
+      if (session.group->is_first()) evaluator.add(predicted);
     }
+    if (!session.group->is_first()) continue;
     evaluation.parts.push_back(evaluator.finish());
   }
+  if (!session.group->is_first()) return evaluation;
   for (const std::string& words : evaluation.notes) note(words);
   if (!evaluation.parts.empty())
     for (const RecordingScore& score : evaluation.parts[0].scores)

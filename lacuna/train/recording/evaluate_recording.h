@@ -17,7 +17,8 @@ struct EvaluateRecording {
   fs::path out;            // a run's directory, or another
 };
 // Writes recording_evaluation.json and fields/. Parts without windows are left out; where no part
-// is asked for, nothing is computed, and there are no fields.
+// is asked for, nothing is computed, and there are no fields. The ranks of the session's group
+// share the predictions out; rank 0 alone scores and writes, and the others get nothing to read.
 RecordingEvaluation evaluate_recording(const RecordingSession& session,
                                        const EvaluateRecording& request, const Note& note,
                                        Progress& progress);

@@ -411,11 +411,11 @@ RecordingSession open_recording_session(const Config& config, const Note& note, 
 }
 
 RecordingSession open_recording_run(const Run& run, const OpenRecordingRun& request,
-                                    const Note& note, Progress& progress) {
+                                    const Note& note, Progress& progress, Group& group) {
   const fs::path file = run.checkpoint(choose_checkpoint(run, request.checkpoint));
   const Safetensors contents = read_checkpoint(file);
-  RecordingSession session = assemble(config_to_read(run, request, note), /*is_new=*/false, note,
-                                      progress, Group::alone());
+  RecordingSession session =
+      assemble(config_to_read(run, request, note), /*is_new=*/false, note, progress, group);
   take_up(contents, file, session);
   load_weights(contents, file, *session.model);
   return session;

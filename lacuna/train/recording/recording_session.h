@@ -62,7 +62,8 @@ struct OpenRecordingRun {
   fs::path recording = {};
 };
 RecordingSession open_recording_run(const Run& run, const OpenRecordingRun& request,
-                                    const Note& note, Progress& progress);
+                                    const Note& note, Progress& progress,
+                                    Group& group = Group::alone());
 
 // What a checkpoint holds beside weights: units and scales of every session, the model's settings.
 Json recording_checkpoint_members(const RecordingSession& session);

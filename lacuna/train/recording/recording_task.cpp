@@ -159,7 +159,6 @@ void RecordingTask::evaluate(const Run& run, const Note& note, Progress& progres
   const std::string checkpoint = choose_checkpoint(run, "");
   const fs::path file = run.checkpoint(checkpoint);
   load_weights(read_checkpoint(file), file, *session_.model);
-  if (!session_.group->is_first()) return;  // rank 0 predicts alone
   evaluate_recording(session_, {.checkpoint = checkpoint, .out = run.path()}, note, progress);
 }
 

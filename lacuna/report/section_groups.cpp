@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,44 @@ std::string apart_figures(const LabelEvaluation& label) {
   return out;
 }
 
+const char* preposition(Standing standing) {
+  return standing == Standing::ahead ? "of" : standing == Standing::behind ? "" : "from";
+}
+
+// Both tails as the evaluation scored them: the model, `network`, and the best baseline where that
+// is another one, with intervals.
+std::string tails_figure(const LabelEvaluation& label) {
+  std::vector<ForestRow> rows;
+  const auto add = [&](const std::string& name, const TailScore& score, bool is_model) {
+    rows.push_back(
+        {name, {score.average_precision, score.precision_at_k}, is_model ? 0 : 1, is_model});
+  };
+  std::vector<std::string> leads;
+  for (const auto& tail : label.tails) {
+    const std::string which = fmt::format("{} {:.0f}%", tail.tail, 100 * kTailShare);
+    add(fmt::format("{} ({})", which, with_commas(tail.count)), tail.model(), true);
+    const TailScore* best = tail.best_baseline();
+    const TailScore* network = tail.find("network");
+    if (network) add("network", *network, false);
+    if (best && best != network) add("best baseline: " + best->predictor, *best, false);
+    if (const TailScore* other = network ? network : best; other && std::isfinite(other->lead.low))
+      leads.push_back(fmt::format("{} {} {} in the {} ({} [{}, {}])", name(other->standing()),
+                                  preposition(other->standing()), other->predictor, which,
+                                  correlation(other->lead.value), correlation(other->lead.low),
+                                  correlation(other->lead.high)));
+  }
+  if (rows.empty()) return "";
+  std::string text = fmt::format(
+      "In brackets: samples of the tail, by what was measured. By chance both scores are {:.2f}; k "
+      "is the size of the tail.",
+      label.tails[0].chance());
+  if (!leads.empty())
+    text += fmt::format(" Of average precision the model is {}.", fmt::join(leads, ", "));
+  return figure("The strongest samples, beside baselines",
+                forest_plot({.panels = {"average precision", "precision at k"}, .rows = rows}),
+                text);
+}
+
 // The split that the run was trained on, as the screen has it now.
 const Split* split_of(const RunContents& run, const Screen& screen) {
   for (const Split& split : screen.splits())
@@ -127,9 +166,10 @@ std::string groups_section(const RunContents& run, const RunScreen& screen, doub
   const bool has_screen = screen.facts && screen.has_same_samples;
   std::string out;
   for (uint64_t l = 0; l < std::min<uint64_t>(predictions.label_count(), kLabelsShown); ++l) {
-    std::string block = tails_block(predictions, l, threshold);
-    // An evaluation of an older version does not tell unseen genes apart.
     const LabelEvaluation* evaluated = evaluation_of(part, names[l]);
+    std::string block = evaluated ? tails_figure(*evaluated) : "";
+    block += tails_block(predictions, l, threshold);
+    // An evaluation of an older version does not tell unseen genes apart.
     const bool is_apart = evaluated && !evaluated->groups.empty();
     if (is_apart) block += apart_figures(*evaluated);
     if (has_screen)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -124,6 +125,7 @@ std::vector<Scores> score_all(const LabelColumns& columns, std::span<const float
     Scores scores = {source ? source->label() : "model",
                      source && !source->notes.empty() ? source->notes[l] : "",
                      compute_metrics(columns.predicted[p], measured)};
+    scores.is_member = source && source->is_member;
     const bool has_draws = !draws[p].empty();
     if (has_draws) scores.intervals = interval_of(draws[p]);
     if (has_draws && source)
@@ -134,14 +136,29 @@ std::vector<Scores> score_all(const LabelColumns& columns, std::span<const float
   return all;
 }
 
+// Called for what step_count() counts.
+using StepDone = std::function<void()>;
+
+// Every label of a part is drawn once for all samples, once for the tails, once for each group.
+uint64_t step_count(const EvaluationInput& input) {
+  uint64_t steps = 0;
+  for (const PartPredictions& part : input.parts) {
+    uint64_t of_label = 2;
+    for (const SampleGrouping& grouping : part.groupings) of_label += grouping.names.size();
+    steps += of_label * input.labels.size();
+  }
+  return steps;
+}
+
 void score_groups(const SampleGrouping& grouping, const LabelColumns& columns,
                   std::span<const float> measured, const HeldOutUnits& units, size_t l, int rounds,
-                  std::vector<GroupScores>& groups) {
+                  std::vector<GroupScores>& groups, const StepDone& done) {
   LACUNA_ASSERT(grouping.group.size() == measured.size());
   for (size_t g = 0; g < grouping.names.size(); ++g) {
     std::vector<float> here(measured.size(), std::numeric_limits<float>::quiet_NaN());
     for (size_t s = 0; s < here.size(); ++s)
       if (grouping.group[s] == g) here[s] = measured[s];
+    done();
     const uint64_t units_here = measured_units(here, units);
     if (units_here == 0) continue;
     const auto draws = bootstrap(columns.predicted, here, units, kSeed, rounds);
@@ -152,7 +169,22 @@ void score_groups(const SampleGrouping& grouping, const LabelColumns& columns,
   }
 }
 
-PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions& part) {
+// Both tails; names and members as the label's scores have them.
+std::vector<TailScores> score_tails(const LabelColumns& columns, const LabelEvaluation& label,
+                                    std::span<const float> measured, const HeldOutUnits& units,
+                                    int rounds) {
+  std::vector<std::string> names;
+  for (const Scores& scores : label.scores) names.push_back(scores.predictor);
+  std::vector<TailScores> tails =
+      tail_scores(names, columns.predicted, measured, units, kSeed, rounds);
+  for (TailScores& tail : tails)
+    for (size_t p = 0; p < tail.scores.size(); ++p)
+      tail.scores[p].is_member = label.scores[p].is_member;
+  return tails;
+}
+
+PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions& part,
+                             const StepDone& done) {
   const size_t labels = input.labels.size(), elements = part.samples.size() * labels;
   LACUNA_ASSERT(part.predicted.size() == elements && part.measured.size() == elements);
   const HeldOutUnits units = part.units ? *part.units : each_sample(part.samples.size());
@@ -172,15 +204,15 @@ PartEvaluation evaluate_part(const EvaluationInput& input, const PartPredictions
     const LabelColumns columns = columns_of_label(part, labels, l);
     const std::vector<Draws> draws =
         bootstrap(columns.predicted, measured, units, kSeed, input.bootstrap);
+    done();
     keep_draws(draws, columns.numbers, labels, l, result.draws.values);
     LabelEvaluation label = {input.labels[l], score_all(columns, measured, draws, units, l)};
     label.units = measured_units(measured, units);
     if (!part.ceilings.empty()) label.ceiling = part.ceilings[l];
     for (const SampleGrouping& grouping : part.groupings)
-      score_groups(grouping, columns, measured, units, l, input.bootstrap, label.groups);
-    std::vector<std::string> names;
-    for (const Scores& scores : label.scores) names.push_back(scores.predictor);
-    label.tails = tail_scores(names, columns.predicted, measured, units, kSeed, input.bootstrap);
+      score_groups(grouping, columns, measured, units, l, input.bootstrap, label.groups, done);
+    label.tails = score_tails(columns, label, measured, units, input.bootstrap);
+    done();
     result.labels.push_back(std::move(label));
   }
   return result;
@@ -219,7 +251,7 @@ Estimate Scores::estimate(const MetricField& field) const {
 const Scores* best_of(std::span<const Scores> scores) {
   const Scores* best = nullptr;
   for (const Scores& one : scores)
-    if (std::isfinite(one.metrics.pearson) &&
+    if (!one.is_member && std::isfinite(one.metrics.pearson) &&
         (!best || one.metrics.pearson > best->metrics.pearson))
       best = &one;
   return best;
@@ -293,15 +325,18 @@ void judge_spreads(const EvaluationInput& input, Evaluation& evaluation) {
 
 }  // namespace
 
-Evaluation evaluate(const EvaluationInput& input) {
+Evaluation evaluate(const EvaluationInput& input, Progress& progress) {
   Evaluation evaluation = {input.split, input.checkpoint, input.bootstrap, {}, input.notes};
+  uint64_t steps = 0;
+  progress.begin("evaluating", step_count(input), "groups of samples");
   for (const auto& part : input.parts) {
     for (const auto& other : evaluation.parts)
       if (other.part == name(part.part))
         throw Error("part '{}' is to be evaluated twice; name it once in evaluate.parts",
                     other.part);
-    evaluation.parts.push_back(evaluate_part(input, part));
+    evaluation.parts.push_back(evaluate_part(input, part, [&] { progress.advance(++steps); }));
   }
+  progress.end();
   judge_spreads(input, evaluation);
   return evaluation;
 }

@@ -41,6 +41,7 @@ struct BaselinePredictions {
   // The screen whose training part it was fitted on; empty: the samples that the model was trained
   // on.
   std::string fitted_on = {};
+  bool is_member = false;  // of the ensemble that is evaluated (ensemble/), and so no baseline
 
   std::string label() const;  // "ridge", or "ridge (fitted on other)"
 };
@@ -95,24 +96,26 @@ void add_baselines(EvaluationInput& input, const FittingSamples& fitting, const 
                    const BaselineLimits& limits = {}, Progress& progress = Progress::none());
 
 struct Scores {
-  std::string predictor;  // "model", or a baseline's name
+  std::string predictor;  // "model", a baseline's name, or "member 1" of an ensemble
   std::string note = {};
   Metrics metrics = {};
   std::optional<MetricIntervals> intervals = {};  // middle 95%
   // The model minus this baseline; none for the model, without draws, and in an evaluation of an
   // older version.
   std::optional<Difference> difference = {};
+  bool is_member = false;  // of the ensemble that was evaluated: judged like a baseline, but none
 
   Estimate estimate(const MetricField& field) const;
 };
 
-// The one with the highest Pearson correlation, or null where none has one.
+// The baseline with the highest Pearson correlation, or null where none has one. Members of an
+// ensemble are passed over: they would hide the baseline that the ensemble is to be ahead of.
 const Scores* best_of(std::span<const Scores> scores);
 
 // Some of a part's samples, scored on their own.
 struct GroupScores {
   std::string by, name;             // "unseen genes", "one" (apart/groups.h)
-  std::vector<Scores> scores = {};  // the model first, then the baselines
+  std::vector<Scores> scores = {};  // the model first, then the baselines, then members
   uint64_t units = 0;               // of the part's units, those that have a measured sample here
 
   const Scores& model() const { return scores.at(0); }
@@ -122,7 +125,7 @@ struct GroupScores {
 
 struct LabelEvaluation {
   std::string label;
-  std::vector<Scores> scores = {};  // the model first, then the baselines
+  std::vector<Scores> scores = {};  // the model first, then the baselines, then members
   uint64_t units = 0;               // of the part's units, those in which it was measured
   // The Pearson correlation that noise leaves to any model (screen/noise.h); NaN: not known.
   double ceiling = kNotDefined;
@@ -176,6 +179,6 @@ struct Evaluation {
 };
 
 // Throws Error when a part is given twice.
-Evaluation evaluate(const EvaluationInput& input);
+Evaluation evaluate(const EvaluationInput& input, Progress& progress = Progress::none());
 
 }  // namespace lacuna

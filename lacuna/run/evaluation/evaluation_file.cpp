@@ -38,6 +38,7 @@ Json to_json(const Difference& difference) {
 Json to_json(const Scores& scores) {
   Json json = Json::object();
   if (!scores.note.empty()) json["note"] = scores.note;
+  if (scores.is_member) json["is_member"] = true;
   json.update(to_json(scores.metrics));
   if (scores.intervals)
     for (const auto& metric : kMetrics)
@@ -53,6 +54,7 @@ Json tail_estimate(const Estimate& estimate) {
 Json to_json(const TailScore& score) {
   Json json = {{"average_precision", tail_estimate(score.average_precision)},
                {"precision_at_k", tail_estimate(score.precision_at_k)}};
+  if (score.is_member) json["is_member"] = true;
   if (score.predictor == "model") return json;
   json["lead"] = tail_estimate(score.lead);
   json["model_is"] = name(score.standing());
@@ -132,6 +134,11 @@ Json to_json(const Evaluation& evaluation) {
 
 // ---- from JSON
 
+// The first ensembles did not say it of their members.
+bool is_member(const std::string& predictor, const Json& json) {
+  return json.value("is_member", predictor.starts_with("member "));
+}
+
 double number_from(const Json& json) { return json.is_null() ? kNotDefined : json.get<double>(); }
 
 // Two numbers; null, of an older version: not defined.
@@ -152,6 +159,7 @@ Difference difference_from(const Json& json) {
 
 Scores scores_from(const std::string& predictor, const Json& json) {
   Scores scores = {predictor, text_of(json, "note"), metrics_from_json(json), {}};
+  scores.is_member = is_member(predictor, json);
   if (json.contains("interval")) {
     scores.intervals.emplace();
     for (const auto& metric : kMetrics)
@@ -182,6 +190,7 @@ TailScore tail_score_from(const std::string& predictor, const Json& json) {
   TailScore score = {.predictor = predictor,
                      .average_precision = tail_estimate_from(json.at("average_precision")),
                      .precision_at_k = tail_estimate_from(json.at("precision_at_k"))};
+  score.is_member = is_member(predictor, json);
   if (json.contains("lead")) score.lead = tail_estimate_from(json.at("lead"));
   return score;
 }

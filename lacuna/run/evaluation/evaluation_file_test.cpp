@@ -28,6 +28,9 @@ TEST(EvaluationFile, ComesBackFromItsRun) {
     for (uint32_t gene = 0; gene < 20; ++gene) is_seen[gene] = false;
     for (PartPredictions& part : f.input.parts)
       part.groupings = group_samples(f.samples, small_graph(seed, kGenes), is_seen, part.samples);
+    for (PartPredictions& part : f.input.parts)
+      part.baselines.push_back(
+          {.name = "member 1", .predicted = part.predicted, .is_member = true});
     const Evaluation evaluation = evaluate(f.input);
     EXPECT_EQ(evaluation.parts[1].labels[0].tails.size(), 2u);
     EXPECT_GT(evaluation.parts[1].labels[0].groups.size(), 4u);
@@ -39,6 +42,28 @@ TEST(EvaluationFile, ComesBackFromItsRun) {
               evaluation.parts[1].draws.values.size());
     EXPECT_TRUE(std::isnan(evaluation.parts[0].labels[0].scores[1].metrics.pearson));  // the mean
   }
+}
+
+// The first ensembles did not mark their members.
+TEST(EvaluationFile, MembersOfOlderEnsemblesAreKnownByTheirNames) {
+  TemporaryDirectory run;
+  Fixture f(1);
+  for (PartPredictions& part : f.input.parts)
+    part.baselines = {{.name = "ridge", .predicted = part.predicted},
+                      {.name = "member 1", .predicted = part.predicted, .is_member = true}};
+  write_evaluation(run.path(), f.input, evaluate(f.input));
+  std::string text = read_text(run / "evaluation.json");
+  Json json = Json::parse(text);
+  json.erase("checksum");
+  for (auto& [part, of] : json.at("parts").items())
+    for (auto& [label, scores] : of.at("labels").items()) {
+      EXPECT_TRUE(scores.at("baselines").at("member 1").at("is_member").get<bool>());
+      scores.at("baselines").at("member 1").erase("is_member");
+    }
+  write_file(run / "evaluation.json", json.dump());
+  const auto scores = read_evaluation(run.path()).parts[0].labels[0].scores;
+  EXPECT_FALSE(scores[1].is_member);
+  EXPECT_TRUE(scores[2].is_member);
 }
 
 TEST(EvaluationFile, PredictionsAreArraysOfTheRun) {

@@ -104,6 +104,50 @@ TEST(Evaluation, ABaselineMayBeLeftOutOfOneLabel) {
   expect_equal(read_evaluation(run.path()), evaluation);
 }
 
+// Whoever has the members to look at would not see the baseline that the ensemble is to be ahead of.
+TEST(Evaluation, AMemberOfAnEnsembleIsNotTheBestBaseline) {
+  WithBaselines f(1);
+  for (PartPredictions& part : f.input.parts) {
+    part.baselines.push_back({.name = "member 1", .predicted = part.measured, .is_member = true});
+    part.groupings = {{.by = "unseen genes",
+                       .names = {"one"},
+                       .group = std::vector<uint8_t>(part.samples.size(), 0)}};
+  }
+  const LabelEvaluation label = evaluate(f.input).parts[1].labels[1];
+  EXPECT_TRUE(label.scores.back().is_member);
+  EXPECT_GT(label.scores.back().metrics.pearson, 0.999);
+  ASSERT_TRUE(label.best_baseline() && best_of(label.groups.at(0).baselines()));
+  EXPECT_FALSE(label.best_baseline()->is_member);
+  EXPECT_FALSE(best_of(label.groups[0].baselines())->is_member);
+  for (const TailScores& tail : label.tails) {
+    ASSERT_TRUE(tail.best_baseline());
+    EXPECT_FALSE(tail.best_baseline()->is_member);
+    EXPECT_NEAR(tail.find("member 1")->average_precision.value, 1, 1e-9);
+  }
+}
+
+TEST(Evaluation, TellsHowFarItIs) {
+  struct Counted : Progress {
+    void begin(std::string_view, uint64_t of, std::string_view) override { total = of; }
+    void advance(uint64_t now) override {
+      EXPECT_EQ(now, done + 1);
+      done = now;
+    }
+    void end() override { is_ended = true; }
+    uint64_t total = 0, done = 0;
+    bool is_ended = false;
+  } progress;
+  WithBaselines f(1);
+  for (PartPredictions& part : f.input.parts)
+    part.groupings = {{.by = "unseen genes",
+                       .names = {"one", "all"},
+                       .group = std::vector<uint8_t>(part.samples.size(), 1)}};
+  evaluate(f.input, progress);
+  EXPECT_EQ(progress.total, 2u * 2 * 4);  // parts, labels: all samples, two groups, the tails
+  EXPECT_EQ(progress.done, progress.total);
+  EXPECT_TRUE(progress.is_ended);
+}
+
 TEST(Evaluation, APartIsNotEvaluatedTwice) {
   Fixture f(1);
   f.input.parts.push_back(f.input.parts[1]);

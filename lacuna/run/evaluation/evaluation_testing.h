@@ -61,6 +61,7 @@ inline void expect_equal(const Interval& a, const Interval& b) {
 inline void expect_equal(const Scores& a, const Scores& b) {
   EXPECT_EQ(a.predictor, b.predictor);
   EXPECT_EQ(a.note, b.note);
+  EXPECT_EQ(a.is_member, b.is_member);
   ASSERT_EQ(a.difference.has_value(), b.difference.has_value());
   if (a.difference)
     for (const auto& metric : kMetrics) {
@@ -104,6 +105,7 @@ inline void expect_apart_equal(const LabelEvaluation& a, const LabelEvaluation& 
     for (size_t i = 0; i < a.tails[t].scores.size(); ++i) {
       const TailScore &x = a.tails[t].scores[i], &y = b.tails[t].scores[i];
       EXPECT_EQ(x.predictor, y.predictor);
+      EXPECT_EQ(x.is_member, y.is_member);
       expect_equal(x.average_precision, y.average_precision);
       expect_equal(x.precision_at_k, y.precision_at_k);
       expect_equal(x.lead, y.lead);

@@ -98,21 +98,20 @@ std::vector<std::string> group_cells(const GroupScores& group) {
   return cells;
 }
 
-std::vector<std::string> tail_cells(const TailScores& tail) {
-  const auto better = [](const TailScore& a, const TailScore& b) {
-    return std::isnan(a.average_precision.value) ||
-           a.average_precision.value < b.average_precision.value;
-  };
-  std::vector<std::string> cells = {"average precision",
-                                    metric_text(tail.scores.at(0).average_precision.value)};
-  if (tail.scores.size() < 2) return {cells[0], cells[1], "-", "-", "-", "-"};
-  const TailScore& best = *std::max_element(tail.scores.begin() + 1, tail.scores.end(), better);
-  const std::string lead =
-      fmt::format("{:+.4g} ({})", best.lead.value, interval_text({best.lead.low, best.lead.high}));
-  cells.insert(cells.end(),
-               {best.predictor, metric_text(best.average_precision.value),
-                std::isnan(best.lead.value) ? "-" : lead, std::string(name(best.standing()))});
-  return cells;
+// The same of average precision, by which the best baseline is chosen, and of precision at k.
+std::vector<std::vector<std::string>> tail_cells(const TailScores& tail) {
+  const std::string average = metric_text(tail.model().average_precision.value),
+                    at_k = metric_text(tail.model().precision_at_k.value);
+  const TailScore* best = tail.best_baseline();
+  if (!best)
+    return {{"average precision", average, "-", "-", "-", "-"},
+            {"precision at k", at_k, "-", "-", "-", "-"}};
+  const std::string lead = fmt::format("{:+.4g} ({})", best->lead.value,
+                                       interval_text({best->lead.low, best->lead.high}));
+  return {
+      {"average precision", average, best->predictor, metric_text(best->average_precision.value),
+       std::isnan(best->lead.value) ? "-" : lead, std::string(name(best->standing()))},
+      {"precision at k", at_k, best->predictor, metric_text(best->precision_at_k.value), "-", "-"}};
 }
 
 }  // namespace
@@ -122,9 +121,22 @@ std::string ceiling_text(const LabelEvaluation& label) {
       fmt::format("noise ceiling of '{}': Pearson {:.3f}", label.label, label.ceiling);
   if (label.model().metrics.pearson > label.ceiling)
     return ceiling +
-           "; the model is above it, so that the samples that were measured several times must be "
-           "noisier than these: take it for no limit here";
+           "; the model is above it, which no model is on average: by chance, on few samples; or "
+           "because the samples that were measured several times are noisier than these, so that "
+           "it "
+           "is no limit here; or because the model knew what it was asked (the same measurements "
+           "in "
+           "training and here)";
   return ceiling + "; measured repeats differ so much that no model can be expected above it";
+}
+
+std::string network_text(const LabelEvaluation& label) {
+  for (const Scores& scores : label.baselines())
+    if (scores.predictor == "network" && scores.difference &&
+        standing(*scores.difference) != Standing::ahead)
+      return "not ahead of network, a ridge that reads the gene networks: simple arithmetic makes "
+             "as much of them";
+  return "";
 }
 
 std::vector<std::vector<std::string>> apart_rows(const Evaluation& evaluation) {
@@ -146,8 +158,8 @@ std::vector<std::vector<std::string>> apart_rows(const Evaluation& evaluation) {
       for (const GroupScores& group : label.groups)
         add(group.words(), group.model().metrics.count, group_cells(group));
       for (const TailScores& tail : label.tails)
-        add(fmt::format("the {} {:.0f}%", tail.tail, 100 * kTailShare), tail.count,
-            tail_cells(tail));
+        for (const auto& cells : tail_cells(tail))
+          add(fmt::format("the {} {:.0f}%", tail.tail, 100 * kTailShare), tail.count, cells);
     }
   if (rows.size() == 1) return {};
   return rows;
@@ -201,8 +213,10 @@ std::vector<std::string> evaluation_lines(const Evaluation& evaluation) {
                                 part.unit_words(), part.why.empty() ? "" : " (" + part.why + ")"));
   for (const auto& part : evaluation.parts)
     for (const auto& label : part.labels)
-      if (const std::string words = standing_text(label); !words.empty())
-        lines.push_back(fmt::format("{}: on '{}' the model is {}", part.part, label.label, words));
+      for (const std::string& words : {standing_text(label), network_text(label)})
+        if (!words.empty())
+          lines.push_back(
+              fmt::format("{}: on '{}' the model is {}", part.part, label.label, words));
   for (const auto& part : evaluation.parts)
     for (const auto& label : part.labels)
       if (label.uncertainty) lines.push_back(coverage_text(part, label));

@@ -90,6 +90,22 @@ Standing TailScore::standing() const {
   return lead.high < 0 ? Standing::behind : Standing::not_told_apart;
 }
 
+const TailScore* TailScores::best_baseline() const {
+  const TailScore* best = nullptr;
+  for (size_t p = 1; p < scores.size(); ++p) {
+    const double found = scores[p].average_precision.value;
+    if (!scores[p].is_member && std::isfinite(found) &&
+        (!best || found > best->average_precision.value))
+      best = &scores[p];
+  }
+  return best;
+}
+
+const TailScore* TailScores::find(std::string_view predictor) const {
+  const auto found = std::ranges::find(scores, predictor, &TailScore::predictor);
+  return found == scores.end() ? nullptr : &*found;
+}
+
 std::vector<TailScores> tail_scores(const std::vector<std::string>& names,
                                     const std::vector<std::vector<float>>& predictors,
                                     std::span<const float> measured, const HeldOutUnits& units,

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lacuna/run/evaluation/bootstrap.h"
@@ -28,7 +29,8 @@ inline constexpr double kTailShare = 0.05;
 struct TailScore {
   std::string predictor = {};  // "model", or a baseline's name
   Estimate average_precision = {}, precision_at_k = {};
-  Estimate lead = {};  // average precision of the model minus this; not defined for the model
+  Estimate lead = {};      // average precision of the model minus this; not defined for the model
+  bool is_member = false;  // of the ensemble that was evaluated, and so no baseline
 
   // Whether the model is ahead: the interval of the lead lies above 0; behind: below.
   Standing standing() const;
@@ -42,6 +44,10 @@ struct TailScores {
   std::vector<TailScore> scores = {};  // the model first
 
   double chance() const { return double(count) / double(samples); }
+  const TailScore& model() const { return scores.at(0); }
+  // The baseline with the highest average precision, or null where none has one.
+  const TailScore* best_baseline() const;
+  const TailScore* find(std::string_view predictor) const;  // or null
 };
 
 // names: of the predictors, the model first. Both tails; none where fewer than 20 samples are

@@ -15,7 +15,8 @@ namespace {
 
 void run_ensemble(const EnsembleRequest& request) {
   stop_on_signals();
-  const Ensemble ensemble = make_ensemble(request);
+  TerminalProgress progress;
+  const Ensemble ensemble = make_ensemble(request, progress);
   std::vector<std::vector<std::string>> rows = {{"member", "what", "weight"}};
   for (const EnsembleMember& member : ensemble.members) {
     std::string weights;

@@ -16,7 +16,6 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "lacuna/core/error.h"
-#include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/run_contents.h"
 
 namespace lacuna::cli {
@@ -43,9 +42,11 @@ std::string state_of(const RunContents& run) {
   return run.info.status == "running" && !is_being_trained(run.path) ? "killed" : run.info.status;
 }
 
-std::string state_words(const RunContents& run, const std::vector<EnsembleMember>& members) {
-  if (!members.empty())
-    return fmt::format("{}; an ensemble of {} members", state_of(run), members.size());
+std::string state_words(const RunContents& run) {
+  if (run.is_ensemble())
+    return run.ensemble ? fmt::format("{}; an ensemble of {} members", state_of(run),
+                                      run.ensemble->members.size())
+                        : state_of(run) + "; an ensemble, of what is not known";
   const std::string state = state_of(run), epochs = run.setting("train.epochs");
   std::string words =
       run.is_damaged("metrics.jsonl")
@@ -144,12 +145,11 @@ std::string member_words(const EnsembleMember& member) {
 
 std::string text_of(const RunContents& run) {
   Table rows;
-  const std::vector<EnsembleMember> members = read_ensemble(run.path);
   const auto add = [&](const char* what, const std::string& words) {
     if (!words.empty()) rows.push_back({what, words});
   };
   for (const Damage& damage : run.damaged) add("damaged", damage.message);
-  add("state", state_words(run, members));
+  add("state", state_words(run));
   if (run.is_recording())
     add("recording",
         fmt::format("{} ({} sessions, {} units, {} training windows, rung {})",
@@ -163,8 +163,10 @@ std::string text_of(const RunContents& run) {
                                                                  with_commas(run.info.samples))
                                                    : ""));
   add("split", run.split());
-  for (const EnsembleMember& member : members) add(member.name.c_str(), member_words(member));
-  if (members.empty()) {
+  if (run.ensemble)
+    for (const EnsembleMember& member : run.ensemble->members)
+      add(member.name.c_str(), member_words(member));
+  if (!run.is_ensemble()) {
     add("graph", run.is_shuffled() ? "shuffled" : "");
     add("model",
         fmt::format("{}{}", run.is_damaged("config.yaml") ? "not known" : run.setting("model.name"),
@@ -195,6 +197,17 @@ std::string text_of(const RunContents& run) {
                      format_table(files, {1}));
 }
 
+// {"weighted": ..., "members": [{"name": ..., "run": ..., "baseline": ..., "weights": [...]}]}
+Json json_of(const EnsembleFile& ensemble) {
+  Json members = Json::array();
+  for (const EnsembleMember& member : ensemble.members)
+    members.push_back({{"name", member.name},
+                       {"run", member.run.string()},
+                       {"baseline", member.baseline.empty() ? Json() : Json(member.baseline)},
+                       {"weights", member.weights}});
+  return {{"weighted", ensemble.weighted}, {"members", members}};
+}
+
 Json json_of(const RunContents& run) {
   Json json = {{"path", run.path.string()},
                {"format", "lacuna.run"},
@@ -209,7 +222,8 @@ Json json_of(const RunContents& run) {
                  {"fingerprint", run.info.fingerprint.to_json()}}},
                {"recording", run.is_recording() ? Json(run.info.recording.path) : Json()},
                {"split", run.split()},
-               {"model", run.setting("model.name")},
+               {"model", run.is_ensemble() ? Json() : Json(run.setting("model.name"))},
+               {"ensemble", run.ensemble ? json_of(*run.ensemble) : Json()},
                {"parameters", run.info.parameters},
                {"best", nullptr},
                {"evaluated", run.evaluation.has_value() || run.recording_evaluation.has_value()},

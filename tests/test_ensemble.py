@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -50,6 +52,50 @@ def test_the_mean_and_the_spread_are_those_of_numpy(folder):
         assert f'{of["level"]:.0%}</td><td class="n">{of["covered"]:.1%}</td>' in page
     said = succeed("info", folder / "mean")
     assert "finished; an ensemble of 2 members" in said and "weight 0.500" in said and "metrics.jsonl" not in said
+    told = json.loads(succeed("info", folder / "mean", "--json"))
+    assert [member["run"] for member in told["ensemble"]["members"]] == [str(folder / name) for name in "ab"]
+    assert told["ensemble"]["members"][0]["weights"] == [0.5] and told["model"] is None
+
+
+def section(page, name):
+    return re.search(rf'<section id="{name}">(.*?)</section>', page, re.DOTALL)[1]
+
+
+def test_a_member_is_not_a_baseline(folder):
+    """The best baseline is the best of the first run's, though a member is better; and parts come as a training has them."""
+    out = folder / "judged"
+    said = succeed("ensemble", folder / "a", folder / "b", "--baseline", "network", "--out", out)
+    parts = [line.split()[0] for line in said.splitlines() if line.split()[1:2] == ["model"]]
+    assert parts == ["validation", "test"]
+    (label,) = json.loads((out / "evaluation.json").read_text())["parts"]["test"]["labels"].values()
+    baselines = {name: scores["pearson"] for name, scores in label["baselines"].items() if scores["pearson"] is not None}
+    assert [name for name in baselines if label["baselines"][name].get("is_member")] == ["member 1", "member 2", "member 3"]
+    assert max(baselines, key=baselines.get) == "member 1"
+    best = max((name for name in baselines if "member" not in name), key=baselines.get)
+    assert f"(best baseline, {best}: {baselines[best]:.3f}" in succeed("info", out)
+    succeed("report", out, "--out", folder / "judged.html")
+    page = (folder / "judged.html").read_text()
+    summary = section(page, "summary")
+    assert f"The best simple baseline, {best}, reaches" in summary
+    assert f"member 2: {folder}/b, weight 0.333" in summary and f"baseline network of {folder}/a" in summary
+    assert "average of runs: nothing was trained" in section(page, "training")
+    again = section(page, "config")
+    assert f"lacuna ensemble {folder}/a {folder}/b --baseline network --out {out}-again" in again
+    assert "lacuna train" not in again and "config.yaml" not in again
+    networks = section(page, "networks")
+    assert f"lacuna explain {folder}/a" in networks and f"lacuna explain {out}" not in networks
+    groups = section(page, "groups")
+    assert "best baseline: member" not in groups and ">network</text>" in groups
+
+
+def test_a_damaged_ensemble_is_named_and_the_rest_is_shown(folder):
+    shutil.copytree(folder / "mean", folder / "damaged")
+    file = folder / "damaged" / "ensemble.json"
+    file.write_text(file.read_text().replace("0.5", "0.4"))
+    for form in ((), ("--json",)):
+        done = lacuna("info", folder / "damaged", *form)
+        assert done.returncode == 1 and "ensemble.json" in done.stderr
+        assert ("Pearson of gene_interaction" in done.stdout) if not form else json.loads(done.stdout)["damaged"] == ["ensemble.json"]
 
 
 def test_weights_are_chosen_on_validation(folder):
@@ -71,6 +117,8 @@ def test_what_does_not_fit_is_named(folder):
     assert "no baseline 'gnn'" in fail("ensemble", folder / "a", folder / "b", "--baseline", "gnn", "--out", folder / "no")
     assert "at least two members" in fail("ensemble", folder / "a", "--out", folder / "no", code=2)
     assert "named twice" in fail("ensemble", folder / "a", f"{folder}/./a", "--out", folder / "no", code=2)
+    assert "baseline 'network' is named twice" in fail("ensemble", folder / "a", "--baseline", "network", "--baseline",
+                                                       "network", "--out", folder / "no", code=2)
     succeed("ensemble", folder / "a", folder / "b", "--out", folder / "both")
     said = fail("ensemble", folder / "a", folder / "both", "--out", folder / "no")
     assert "both is an ensemble itself" in said and f"{folder}/a, {folder}/b" in said

@@ -98,7 +98,9 @@ std::string page_of_one(const std::vector<RunContents>& runs, const std::vector<
                                        {"training", "Training", training_section(runs)}};
   for (auto& section : sections_of_run(runs[0], screens[0], options))
     sections.push_back(std::move(section));
-  return page(runs[0].name, "a run of Lacuna", banners(runs[0], false), sections);
+  return page(runs[0].name,
+              runs[0].is_ensemble() ? "an ensemble of runs of Lacuna" : "a run of Lacuna",
+              banners(runs[0], false), sections);
 }
 
 std::string folded_run(const std::vector<RunContents>& runs, const std::vector<RunScreen>& screens,

@@ -138,7 +138,7 @@ std::string label_block(const PartEvaluation& part, const LabelEvaluation& label
     rows.push_back(
         scores_row(row, names.size() > 1 ? why_equal(names) : about_baseline(*scores), false));
     rows.back().cells.push_back(difference_cell(scores->difference));
-    forest.push_back({row.predictor, estimates_of(*scores), 1, false});
+    forest.push_back({row.predictor, estimates_of(*scores), scores->is_member ? 2 : 1, false});
   }
   std::string out = figure(
       fmt::format("'{}' on the {} part ({} samples)", label.label, part.part,
@@ -182,7 +182,10 @@ std::string baselines_section(const RunContents& run) {
   if (!main) return not_evaluated(run);
   const Evaluation& evaluation = *run.evaluation;
   std::string words;
-  if (!evaluation.checkpoint.empty())
+  if (run.ensemble)
+    words = fmt::format("The model is the mean over {} members, which stand below the baselines. ",
+                        run.ensemble->members.size());
+  else if (!evaluation.checkpoint.empty())
     words = fmt::format("Checkpoint '{}'. ", evaluation.checkpoint);
   words +=
       "The same samples and the same draws for the model and for the baselines. The model is ahead "

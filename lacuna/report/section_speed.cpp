@@ -91,12 +91,15 @@ std::string config_section(const RunContents& run) {
   std::string out = table({"", ""}, rows);
   if (!run.info.command.empty())
     out += paragraph("The command that made this run:") + code_block(run.info.command);
+  const fs::path path = run.path.has_filename() ? run.path : run.path.parent_path();
+  const std::string again = path.string() + "-again";
+  if (run.ensemble)
+    return out + paragraph("The same members once more, as they are evaluated now:") +
+           code_block(run.ensemble->command(again));
   if (run.setting("model.name").empty()) return out;  // nothing that could be trained again
   const std::string config = (run.path / "config.yaml").string();
   out += paragraph("The same settings once more, from the resolved configuration below:");
-  const fs::path path = run.path.has_filename() ? run.path : run.path.parent_path();
-  out += code_block(fmt::format("lacuna train {} --out {}", shell_word(config),
-                                shell_word(path.string() + "-again")));
+  out += code_block(fmt::format("lacuna train {} --out {}", shell_word(config), shell_word(again)));
   return out + fold("Resolved configuration (config.yaml)", code_block(run.config), true);
 }
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -16,6 +17,7 @@
 #include "lacuna/report/row_charts.h"
 #include "lacuna/report/sections.h"
 #include "lacuna/report/svg.h"
+#include "lacuna/run/evaluation/evaluation_words.h"
 
 namespace lacuna::report {
 namespace {
@@ -51,7 +53,8 @@ std::string comparison(const RunContents& run, const PartEvaluation& part, const
   const std::string what =
       where == Standing::not_told_apart
           ? "The two are not told apart"
-          : fmt::format("The model is {} it", where == Standing::ahead ? "ahead of" : "behind");
+          : fmt::format("The {} is {} it", run.is_ensemble() ? "ensemble" : "model",
+                        where == Standing::ahead ? "ahead of" : "behind");
   return fmt::format("{}: its {} minus the baseline's is {} ({} {} to {}, over {}{}).", what,
                      metric.title, text(judged.value), interval_words(*run.evaluation),
                      text(judged.low), text(judged.high),
@@ -60,25 +63,27 @@ std::string comparison(const RunContents& run, const PartEvaluation& part, const
 
 std::string verdict(const RunContents& run, const PartEvaluation& part,
                     const LabelEvaluation& label) {
-  const std::string split = run.split();
+  const std::string split = run.split(), who = run.is_ensemble() ? "ensemble" : "model";
   const Metrics& model = label.model().metrics;
   std::string text = fmt::format(
-      "On the {} part{} ({} measured samples), what the model predicts for '{}' correlates with "
+      "On the {} part{} ({} measured samples), what the {} predicts for '{}' correlates with "
       "what was measured at Pearson {}.",
       part.part, split.empty() ? "" : fmt::format(" of split '{}'", split),
-      with_commas(model.count), label.label,
+      with_commas(model.count), who, label.label,
       with_interval(label.model().estimate(kPearson), interval_words(*run.evaluation)));
   if (!std::isfinite(model.pearson))
     text = fmt::format(
-        "On the {} part the correlation of what the model predicts for '{}' with what was measured "
+        "On the {} part the correlation of what the {} predicts for '{}' with what was measured "
         "is not defined (too few measured samples, or predictions that are all the same or not "
         "finite).",
-        part.part, label.label);
+        part.part, who, label.label);
   const Scores* best = label.best_baseline();
   if (!best) return text + " No baselines were evaluated beside it.";
   text += fmt::format(" The best simple baseline, {}, reaches {}.", best->predictor,
                       with_interval(best->estimate(kPearson), "interval"));
   if (std::isfinite(model.pearson)) text += " " + comparison(run, part, *best);
+  if (const std::string words = network_text(label); !words.empty())
+    text += fmt::format(" The {} is {}.", who, words);
   if (model.count < kFew) text += fmt::format(" {} samples are too few to say more.", model.count);
   return text;
 }
@@ -255,6 +260,11 @@ std::string labels_block(const RunContents& run, const PartEvaluation& part) {
   words += ".";
   for (const auto& [standing, count] : standings)
     words += fmt::format(" {} the best baseline for {} of them.", capitalised(standing), count);
+  const auto behind = std::ranges::count_if(
+      part.labels, [](const LabelEvaluation& label) { return !network_text(label).empty(); });
+  if (behind > 0)
+    words += fmt::format(" Not ahead of network, a ridge that reads the gene networks, for {}.",
+                         with_commas(uint64_t(behind)));
   words +=
       fmt::format(" Brackets: {}s. Darker: a higher correlation.", interval_words(*run.evaluation));
   return paragraph(words) + sortable_table({"label", "Pearson", "Spearman", "mean squared error",
@@ -299,13 +309,32 @@ std::string made_by_words(const RunScreen& screen) {
   return command->get<std::string>();
 }
 
+// Of an ensemble, a line a member.
+std::string members_html(const RunContents& run) {
+  if (!run.ensemble) return "";
+  std::string html = run.ensemble->weighted ? "weighted for the lowest MSE on validation"
+                                            : "a mean in which all count alike";
+  for (const EnsembleMember& member : run.ensemble->members) {
+    std::vector<std::string> weights;
+    for (const double weight : member.weights) weights.push_back(fmt::format("{:.3f}", weight));
+    html += fmt::format("<br>{}: {}, weight {}", escape(member.name), escape(member.words()),
+                        fmt::join(weights, " "));
+  }
+  return html;
+}
+
 std::string made_table(const RunContents& run, const RunScreen& screen) {
   std::vector<TableRow> rows;
   const auto add = [&](const char* what, const std::string& html) {
     if (!html.empty()) rows.push_back({.cells = {whole_cell(what), {html, false}}});
   };
-  add("model", escape(model_words(run)));
-  add("trained on", escape(run.info.screen + (run.is_shuffled() ? ", its graph shuffled" : "")));
+  if (run.is_ensemble()) {  // its settings are those of its first member
+    add("members", members_html(run));
+    add("screen", escape(run.info.screen));
+  } else {
+    add("model", escape(model_words(run)));
+    add("trained on", escape(run.info.screen + (run.is_shuffled() ? ", its graph shuffled" : "")));
+  }
   add("split", escape(how_split(run, screen)));
   add("made by", escape(made_by_words(screen)));
   add("import", left_out_html(screen));
@@ -337,6 +366,7 @@ std::string swatch(int colour) {
 }
 
 std::string split_text(const RunContents& run) {
+  if (run.is_ensemble()) return run.split() + ", ensemble";
   return run.split() + (run.is_shuffled() ? ", shuffled graph" : "");
 }
 

@@ -205,7 +205,12 @@ std::string training_section(std::span<const RunContents> runs) {
   std::string out;
   for (const auto& run : runs) {
     const std::string who = runs.size() > 1 ? fmt::format("Run '{}'", run.name) : "This run";
-    if (run.steps.empty() && run.epochs.empty())
+    if (run.is_ensemble())
+      out +=
+          note((runs.size() > 1 ? who : "This") +
+               " is an average of runs: nothing was trained, so there are no curves. Those of its "
+               "members are in their own reports.");
+    else if (run.steps.empty() && run.epochs.empty())
       out += note(who + " has logged no step yet: there are no curves.");
     else if (run.epochs.empty())
       out += note(who + " has not completed an epoch: there are no validation metrics.");

@@ -38,7 +38,7 @@ void read_config_of(const fs::path& file, RunContents& run) {
 
 void read_metrics_of(const fs::path& file, RunContents& run) {
   if (!fs::exists(file)) {
-    if (fs::exists(file.parent_path() / "ensemble.json")) return;  // which takes no steps
+    if (run.is_ensemble()) return;  // which takes no steps
     run.notes.push_back(run.info.metrics_end.empty()
                             ? "There is no metrics.jsonl: no step was logged."
                             : "There is no metrics.jsonl any more: what was logged is lost.");
@@ -66,7 +66,7 @@ void read_results_of(const fs::path& path, RunContents& run) {
 void list_unchecked(RunContents& run) {
   for (const char* name :
        {"run.json", "config.yaml", "evaluation.json", "recording_evaluation.json", kExplanationFile,
-        "profile.json", "ladder.json"}) {
+        kEnsembleFile, "profile.json", "ladder.json"}) {
     const fs::path file = run.path / name;
     if (!fs::exists(file) || run.is_damaged(name)) continue;
     const std::string text = read_text(file);
@@ -145,6 +145,7 @@ RunContents inspect_run(const fs::path& path) {
   run.info = read_run_info(path);
   trying(run, "config.yaml", [&] { read_config_of(path / "config.yaml", run); });
   if (run.info.screen.empty()) run.info.screen = run.setting("screen");
+  trying(run, kEnsembleFile, [&] { run.ensemble = read_ensemble_file(path); });
   trying(run, "metrics.jsonl", [&] { read_metrics_of(path / "metrics.jsonl", run); });
   trying(run, "evaluation.json", [&] { read_results_of(path, run); });
   if (fs::exists(recording_evaluation_file(path)))

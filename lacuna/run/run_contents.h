@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lacuna/run/ensemble/ensemble.h"
 #include "lacuna/run/evaluation/evaluation.h"
 #include "lacuna/run/evaluation/recording_evaluation.h"
 #include "lacuna/run/explanation/explanation.h"
@@ -47,13 +48,15 @@ struct RunContents {
   std::vector<PartPredictions> predictions;                 // test first, then validation
   std::optional<StepProfile> profile;
   std::optional<Explanation> explanation;
-  std::optional<Ladder> ladder;  // of a screen
+  std::optional<EnsembleFile> ensemble;  // of an ensemble; its config is that of its first run
+  std::optional<Ladder> ladder;          // of a screen
   std::optional<RecordingLadder> recording_ladder;
   std::vector<std::string> notes;      // what a reader of the report should know about the files
   std::vector<std::string> unchecked;  // names of files without a checksum: an older Lacuna's
   std::vector<Damage> damaged;         // inspect_run(): empty elsewhere
 
   bool is_recording() const { return !setting("recording").empty(); }  // trained on one
+  bool is_ensemble() const { return ensemble || is_damaged(kEnsembleFile); }
   bool is_finished() const { return info.status == "finished"; }
   bool is_damaged(std::string_view file) const;
   // A setting of config.yaml by its full name, "split" or "train.epochs"; empty where there is

@@ -311,6 +311,38 @@ TEST(RunContents, WhatIsDamagedIsLeftOutAndListed) {
   EXPECT_ERROR(read_run(path), "damaged, too: metrics.jsonl, evaluation.json, profile.json");
 }
 
+TEST(RunContents, AnEnsembleHasItsMembersAndNoSteps) {
+  const TemporaryDirectory folder;
+  const fs::path path = write_run(folder / "run");
+  EXPECT_FALSE(read_run(path).is_ensemble());
+  fs::remove(path / "metrics.jsonl");
+  write_sealed_json(path / "ensemble.json",
+                    {{"format", "lacuna.ensemble"},
+                     {"version", 1},
+                     {"weighted", true},
+                     {"members",
+                      {{{"name", "member 1"}, {"run", "/a b"}, {"weights", {{"y", 0.75}}}},
+                       {{"name", "member 2"},
+                        {"run", "/a b"},
+                        {"weights", {{"y", 0.25}}},
+                        {"baseline", "network"}}}}});
+  const RunContents run = read_run(path);
+  EXPECT_TRUE(run.is_ensemble());
+  EXPECT_THAT(run.notes, IsEmpty());
+  EXPECT_EQ(run.ensemble->members.at(1).baseline, "network");
+  EXPECT_THAT(run.ensemble->runs(), ElementsAre("/a b"));
+  EXPECT_EQ(run.ensemble->command("again"),
+            "lacuna ensemble '/a b' --baseline network --weights validation --out again");
+  std::string text = read_text(path / "ensemble.json");
+  text[text.find("0.75") + 2] = '6';
+  write_file(path / "ensemble.json", text);
+  const RunContents damaged = inspect_run(path);
+  EXPECT_TRUE(damaged.is_ensemble() && damaged.is_damaged("ensemble.json"));
+  EXPECT_FALSE(damaged.ensemble);
+  EXPECT_THAT(damaged.notes, IsEmpty());
+  EXPECT_THAT(damage_words(damaged), HasSubstr("ensemble.json"));
+}
+
 TEST(RunContents, OlderFilesAreNotChecked) {
   const TemporaryDirectory folder;
   EXPECT_THAT(read_run(write_run(folder / "run")).unchecked,

@@ -177,12 +177,26 @@ std::string strongest_block(const RunContents& run, const RunScreen& screen,
       words);
 }
 
+std::string explain_command(const RunContents& run, const std::string& options) {
+  const auto command = [&](const fs::path& path) {
+    return fmt::format("`lacuna explain {}{}`", shell_word(path.string()), options);
+  };
+  if (!run.ensemble) return command(run.path);
+  // The members are explained one by one: their models can be asked again, the mean cannot.
+  constexpr size_t kNamed = 3;
+  const std::vector<fs::path> runs = run.ensemble->runs();
+  std::vector<std::string> commands;
+  for (size_t r = 0; r < std::min(kNamed, runs.size()); ++r) commands.push_back(command(runs[r]));
+  return fmt::format("{}{} (an ensemble is explained by its members)", fmt::join(commands, " or "),
+                     runs.size() > kNamed ? " or another" : "");
+}
+
 std::string explanation_section(const RunContents& run, const RunScreen& screen) {
   if (!run.explanation)
     return run.evaluation
-               ? note(fmt::format("Not computed: `lacuna explain {}` asks the model again without "
-                                  "each network, and predicts unmeasured samples.",
-                                  shell_word(run.path.string())))
+               ? note(fmt::format("Not computed: {} asks the model again without each network, and "
+                                  "predicts unmeasured samples.",
+                                  explain_command(run)))
                : "";
   std::string out;
   if (run.evaluation && run.evaluation->checkpoint != run.explanation->checkpoint)

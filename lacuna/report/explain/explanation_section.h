@@ -13,6 +13,9 @@ namespace lacuna::report {
 // not evaluated either.
 std::string explanation_section(const RunContents& run, const RunScreen& screen);
 
+// "`lacuna explain RUN`" with the options behind it; of an ensemble for its members.
+std::string explain_command(const RunContents& run, const std::string& options = {});
+
 // The table of a list, lowest and highest, with its link.
 std::string strongest_block(const RunContents& run, const RunScreen& screen,
                             const StrongestPredictions& found);

@@ -163,8 +163,8 @@ std::string gene_section(const RunContents& run, const RunScreen& screen, uint32
         is_explained = true;
       }
   if (!is_explained)
-    out += note(fmt::format("`lacuna explain {} --gene {}` predicts what was not measured with it.",
-                            shell_word(run.path.string()), shell_word(name)));
+    out += note(fmt::format("{} predicts what was not measured with it.",
+                            explain_command(run, " --gene " + shell_word(name))));
   return out + neighbours_table(of, gene);
 }
 

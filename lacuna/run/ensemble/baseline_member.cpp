@@ -1,6 +1,7 @@
 #include "lacuna/run/ensemble/baseline_member.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -31,8 +32,9 @@ BaselineMember::BaselineMember(BaselineFit fit) : fit_(std::move(fit)) {
 }
 
 std::string BaselineMember::id() const {
-  return fmt::format("{} {} {}", fit_.name, hex(fit_.screen.fingerprint().value()),
-                     hex(hash64(fit_.split.parts.bytes())));
+  return fmt::format("{} {} {} {} {}", fit_.name, hex(fit_.screen.fingerprint().value()),
+                     hex(hash64(fit_.split.parts.bytes())), fmt::join(fit_.labels, ","),
+                     fit_.weights ? hex(hash64(fit_.weights->values.bytes())) : "unweighted");
 }
 
 std::vector<float> BaselineMember::predict_label(size_t l, const Samples& asked,

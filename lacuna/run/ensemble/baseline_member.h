@@ -32,7 +32,8 @@ class BaselineMember {
   static constexpr uint64_t kBatch = 262'144;
   // [B, L] in the labels' own units; sample b removes removed[ptr[b] .. ptr[b + 1]).
   std::vector<float> predict(std::span<const int32_t> removed, std::span<const int32_t> ptr) const;
-  std::string id() const;  // the same where the predictions are: its name, screen and split
+  // The same where the predictions are: its name, screen, split, labels and weights.
+  std::string id() const;
 
  private:
   std::vector<float> predict_label(size_t l, const Samples& asked,

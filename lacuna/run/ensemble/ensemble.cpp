@@ -22,7 +22,6 @@
 namespace lacuna {
 namespace {
 
-constexpr const char* kFile = "ensemble.json";
 constexpr const char* kFormat = "lacuna.ensemble";
 
 // What one member predicts: for each part [S, L].
@@ -49,9 +48,14 @@ class EnsembleMaker {
     if (request.runs.empty()) throw UsageError("an ensemble needs at least one run");
     Run::check_free(request.out);
     for (const fs::path& run : request.runs) check_run(run);
+    for (const std::string& name : request.baselines)
+      if (std::ranges::count(request.baselines, name) > 1)
+        throw UsageError("baseline '{}' is named twice; each is a member once", name);
     first_ = read_evaluation(request.runs[0]);
     labels_ = label_names(first_);
     parts_ = read_predictions(request.runs[0], first_);
+    // As a training evaluates them: validation before test.
+    std::ranges::sort(parts_, {}, &PartPredictions::part);
     if (parts_.empty())
       throw Error("{}: its evaluation has no predictions; run `lacuna evaluate {}` again",
                   request.runs[0].string(), shell_word(request.runs[0].string()));
@@ -63,7 +67,7 @@ class EnsembleMaker {
       members_[m].about.name = fmt::format("member {}", m + 1);
   }
 
-  Ensemble make() {
+  Ensemble make(Progress& progress) {
     find_weights();
     EvaluationInput input = {.split = first_.split,
                              .checkpoint = "ensemble",
@@ -83,7 +87,7 @@ class EnsembleMaker {
       if (const PartEvaluation* first = first_.part(name(part.part)))  // of the same samples
         for (const LabelEvaluation& label : first->labels) part.ceilings.push_back(label.ceiling);
     }
-    Ensemble ensemble = {.members = {}, .evaluation = evaluate(input)};
+    Ensemble ensemble = {.members = {}, .evaluation = evaluate(input, progress)};
     for (const Member& one : members_) ensemble.members.push_back(one.about);
     write(input, ensemble, member);
     return ensemble;
@@ -181,7 +185,8 @@ class EnsembleMaker {
       }
     }
     for (const Member& member : members_) {
-      BaselinePredictions one = {.name = member.about.name, .predicted = member.parts[p]};
+      BaselinePredictions one = {
+          .name = member.about.name, .predicted = member.parts[p], .is_member = true};
       for (size_t l = 0; l < labels; ++l)
         one.notes.push_back(
             fmt::format("{}, weight {:.3f}", member.about.words(), member.about.weights[l]));
@@ -204,7 +209,7 @@ class EnsembleMaker {
       if (!one.baseline.empty()) list.back()["baseline"] = one.baseline;
     }
     write_sealed_json(
-        request_.out / kFile,
+        request_.out / kEnsembleFile,
         {{"format", kFormat}, {"version", 1}, {"weighted", request_.weighted}, {"members", list}});
     write_evaluation(request_.out, input, ensemble.evaluation);
     run.update({{"status", "finished"}, {"ended", utc_now()}});
@@ -224,23 +229,46 @@ std::string EnsembleMember::words() const {
   return baseline.empty() ? run.string() : fmt::format("baseline {} of {}", baseline, run.string());
 }
 
-std::vector<EnsembleMember> read_ensemble(const fs::path& path) {
-  if (!fs::exists(path / kFile)) return {};
-  return read_json_file(path / kFile, kFormat, "make it anew with `lacuna ensemble`",
+std::vector<fs::path> EnsembleFile::runs() const {
+  std::vector<fs::path> runs;
+  for (const EnsembleMember& member : members)
+    if (member.baseline.empty()) runs.push_back(member.run);
+  return runs;
+}
+
+std::string EnsembleFile::command(const fs::path& out) const {
+  std::string words = "lacuna ensemble";
+  for (const fs::path& run : runs()) words += " " + shell_word(run.string());
+  for (const EnsembleMember& member : members)
+    if (!member.baseline.empty()) words += " --baseline " + shell_word(member.baseline);
+  if (weighted) words += " --weights validation";
+  return words + " --out " + shell_word(out.string());
+}
+
+std::optional<EnsembleFile> read_ensemble_file(const fs::path& path) {
+  if (!fs::exists(path / kEnsembleFile)) return {};
+  return read_json_file(path / kEnsembleFile, kFormat, "make it anew with `lacuna ensemble`",
                         [](const SealedJson& sealed) {
-                          std::vector<EnsembleMember> members;
+                          EnsembleFile file = {.weighted = sealed.json.value("weighted", false)};
                           for (const Json& json : sealed.json.at("members")) {
                             EnsembleMember member = {.name = json.at("name").get<std::string>(),
                                                      .run = json.at("run").get<std::string>(),
                                                      .baseline = text_of(json, "baseline")};
                             for (const auto& [label, weight] : json.at("weights").items())
                               member.weights.push_back(weight.get<double>());
-                            members.push_back(std::move(member));
+                            file.members.push_back(std::move(member));
                           }
-                          return members;
+                          return file;
                         });
 }
 
-Ensemble make_ensemble(const EnsembleRequest& request) { return EnsembleMaker(request).make(); }
+std::vector<EnsembleMember> read_ensemble(const fs::path& path) {
+  auto file = read_ensemble_file(path);
+  return file ? std::move(file->members) : std::vector<EnsembleMember>();
+}
+
+Ensemble make_ensemble(const EnsembleRequest& request, Progress& progress) {
+  return EnsembleMaker(request).make(progress);
+}
 
 }  // namespace lacuna

@@ -7,16 +7,19 @@
 //
 //   OUT/ensemble.json    members and their weights by label, sealed
 //   OUT/evaluation.json  as of a run, and predictions/: beside the first run's baselines, each
-//                        member is a predictor, too ("member 1", ...); <part>.spread.npy is the
+//                        member is a predictor, too ("member 1", ..., marked as such: no member is
+//                        the best baseline); <part>.spread.npy is the
 //                        standard deviation over the members, and evaluation.json says how well it
 //                        tells errors (evaluation/apart/coverage.h)
 //   OUT/run.json         and config.yaml, so that `lacuna report` reads it
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lacuna/core/system/file.h"
+#include "lacuna/core/system/progress.h"
 #include "lacuna/run/evaluation/evaluation.h"
 
 namespace lacuna {
@@ -43,13 +46,26 @@ struct Ensemble {
   Evaluation evaluation;
 };
 
-// The members of the ensemble in this directory; nothing where it holds none. Throws Error for a
-// damaged ensemble.json.
+inline constexpr const char* kEnsembleFile = "ensemble.json";
+
+// What ensemble.json says.
+struct EnsembleFile {
+  bool weighted = false;
+  std::vector<EnsembleMember> members = {};
+
+  std::vector<fs::path> runs() const;  // that are members: whose models can be asked again
+  // `lacuna ensemble RUN... --baseline NAME... --out OUT`, which makes it once more
+  std::string command(const fs::path& out) const;
+};
+
+// Of the ensemble in this directory; nothing where it holds none. Throws Error for a damaged one.
+std::optional<EnsembleFile> read_ensemble_file(const fs::path& path);
+// Its members alone; none where the directory holds no ensemble.
 std::vector<EnsembleMember> read_ensemble(const fs::path& path);
 
 // Throws Error that names the run that does not fit: not evaluated, of another split, of other
 // labels or samples, without validation part where weights are asked for, an ensemble itself; or
-// whose split has changed since. Throws UsageError for a run that is named twice.
-Ensemble make_ensemble(const EnsembleRequest& request);
+// whose split has changed since. Throws UsageError for a run or a baseline that is named twice.
+Ensemble make_ensemble(const EnsembleRequest& request, Progress& progress = Progress::none());
 
 }  // namespace lacuna

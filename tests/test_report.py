@@ -237,8 +237,10 @@ def test_a_page_about_a_gene(screen, tmp_path):
 def make_grid(folder, screen, seeds=3):
     """What `lacuna compare` leaves: runs, and a summary of them."""
     rows = []
+    half = lambda values: 4.303 * np.std(values, ddof=1) / np.sqrt(len(values))
+    interval = lambda values: [float(np.mean(values) - half(values)), float(np.mean(values) + half(values))]
     spread = lambda values: {"runs": len(values), "mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)),
-                             "min": min(values), "max": max(values)}
+                             "min": min(values), "max": max(values), "interval": interval(values)}
     for graph in ["kept", "shuffled"]:
         for seed in range(1, seeds + 1):
             make_run(folder / f"random_graph={graph}_seed={seed}", screen, graph=graph, seed=seed, epochs=3, steps_per_epoch=5)

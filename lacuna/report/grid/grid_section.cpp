@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <string_view>
 #include <tuple>
 
 #include "lacuna/core/text/text.h"
@@ -19,29 +21,6 @@ namespace {
 constexpr std::array<Spread SummaryRow::*, 3> kGridSpreads = {
     &SummaryRow::pearson, &SummaryRow::spearman, &SummaryRow::mse};
 
-// The 97.5% quantile of Student's t for so many degrees of freedom; beyond the table the one for
-// the next smaller entry, which is the wider one.
-double t_quantile(uint64_t freedom) {
-  static constexpr std::array<std::pair<uint64_t, double>, 14> kTable = {{{1, 12.706},
-                                                                          {2, 4.303},
-                                                                          {3, 3.182},
-                                                                          {4, 2.776},
-                                                                          {5, 2.571},
-                                                                          {6, 2.447},
-                                                                          {7, 2.365},
-                                                                          {8, 2.306},
-                                                                          {9, 2.262},
-                                                                          {10, 2.228},
-                                                                          {15, 2.131},
-                                                                          {20, 2.086},
-                                                                          {30, 2.042},
-                                                                          {60, 2.0}}};
-  double quantile = kTable[0].second;
-  for (const auto& [entry, value] : kTable)
-    if (entry <= freedom) quantile = value;
-  return quantile;
-}
-
 // "graph=kept, train.lr=3e-4"; empty where nothing was varied.
 std::string settings_words(const GridSummary& summary, const SummaryRow& row) {
   std::vector<std::string> words;
@@ -52,7 +31,10 @@ std::string settings_words(const GridSummary& summary, const SummaryRow& row) {
 
 std::vector<Estimate> row_estimates(const SummaryRow& row) {
   std::vector<Estimate> estimates;
-  for (const auto spread : kGridSpreads) estimates.push_back(mean_of_runs(row.*spread));
+  for (const auto spread : kGridSpreads) {
+    const auto& [low, high] = (row.*spread).interval;
+    estimates.push_back({(row.*spread).mean, low, high});
+  }
   return estimates;
 }
 
@@ -61,10 +43,10 @@ Cell spread_cell(const Spread& spread, const MetricField& metric) {
   if (!std::isfinite(spread.mean)) return {"<span class=\"pale\">not defined</span>", true};
   std::string html = metric_text(metric, spread.mean);
   if (std::isfinite(spread.sd)) html += fmt::format(" ± {}", metric_text(metric, spread.sd));
-  const Estimate mean = mean_of_runs(spread);
-  if (std::isfinite(mean.low))
-    html += fmt::format("<br><span class=\"pale\">[{}, {}]</span>", metric_text(metric, mean.low),
-                        metric_text(metric, mean.high));
+  if (std::isfinite(spread.interval.low))
+    html += fmt::format("<br><span class=\"pale\">[{}, {}]</span>",
+                        metric_text(metric, spread.interval.low),
+                        metric_text(metric, spread.interval.high));
   return {html, true};
 }
 
@@ -101,6 +83,17 @@ std::vector<GridBlock> blocks_of(const GridSummary& summary) {
       blocks.push_back({row.row.split, row.row.part, row.row.label, {&row}});
   }
   return blocks;
+}
+
+constexpr std::string_view kFoldsEnd =
+    " folds)";  // of "gene (5 folds)", which sums up gene-1 to -5
+
+// Whether another block sums it up: what is read first.
+bool is_one_fold(const GridBlock& block, const std::vector<GridBlock>& blocks) {
+  const std::string stem = block.split.substr(0, block.split.rfind('-'));
+  return std::ranges::any_of(blocks, [&](const GridBlock& other) {
+    return other.split.ends_with(kFoldsEnd) && other.split.starts_with(stem + " (");
+  });
 }
 
 // The noise ceiling of its samples; NaN where it is not known, or not the same for all settings.
@@ -166,30 +159,67 @@ std::string block_table(const GridSummary& summary, const GridBlock& block) {
   return sortable_table(head, rows);
 }
 
+// Some of the samples on their own: of the model with each setting, and of the baseline that reads
+// the networks.
+std::string apart_table(const GridSummary& summary, const GridBlock& block) {
+  static const std::map<std::string, std::string> kTitles = {
+      {"pearson", "Pearson"},
+      {"average_precision", "average precision"},
+      {"precision_at_k", "precision at k"}};
+  std::vector<const ApartSpread*> told;  // what the runs have in all, in the order of the first row
+  for (const GridSummaryRow* row : block.rows)
+    for (const ApartSpread& apart : row->row.apart)
+      if (std::ranges::none_of(told, [&](const ApartSpread* other) {
+            return other->samples == apart.samples && other->score == apart.score;
+          }))
+        told.push_back(&apart);
+  std::vector<TableRow> rows;
+  for (const ApartSpread* of : told)
+    for (const GridSummaryRow* row : block.rows) {
+      const bool is_model = row->row.predictor == "model";
+      if (!is_model && row->row.predictor != "network") continue;
+      for (const ApartSpread& apart : row->row.apart) {
+        if (apart.samples != of->samples || apart.score != of->score) continue;
+        const auto title = kTitles.find(apart.score);
+        TableRow line = {.cells = {text_cell(apart.samples),
+                                   text_cell(title == kTitles.end() ? apart.score : title->second),
+                                   text_cell(row->row.predictor)},
+                         .is_strong = is_model};
+        if (!summary.keys.empty())
+          line.cells.push_back(text_cell(settings_words(summary, row->row)));
+        line.cells.push_back(spread_cell(apart.spread, kPearson));
+        line.cells.push_back(count_cell(apart.spread.runs));
+        rows.push_back(std::move(line));
+      }
+    }
+  if (rows.empty()) return "";
+  std::vector<std::string> head = {"samples", "score", "predictor"};
+  if (!summary.keys.empty()) head.push_back("settings");
+  head.insert(head.end(), {"mean", "runs"});
+  return fold("Told apart: by unseen genes, by degree, and in the tails",
+              note("Mean ± standard deviation over runs, and the interval of the mean, as above; "
+                   "unseen: no training sample removes the gene. Not every run has samples of "
+                   "every degree.") +
+                  sortable_table(head, rows),
+              false);
+}
+
 std::string grid_block(const GridSummary& summary, const GridBlock& block) {
   return figure(fmt::format("Split '{}', {} part, '{}'", block.split, block.part, block.label),
                 block_plot(summary, block), ceiling_note(block_ceiling(block))) +
-         block_table(summary, block);
+         block_table(summary, block) + apart_table(summary, block);
 }
 
 }  // namespace
-
-Estimate mean_of_runs(const Spread& spread) {
-  Estimate estimate = {.value = spread.mean};
-  if (spread.runs < 3 || !(spread.sd > 0)) return estimate;
-  const double half = t_quantile(spread.runs - 1) * spread.sd / std::sqrt(double(spread.runs));
-  estimate.low = spread.mean - half;
-  estimate.high = spread.mean + half;
-  return estimate;
-}
 
 std::string grid_section(const GridSummary& summary) {
   std::string out = paragraph(
       fmt::format("{} of {} runs are finished. Filled: the model; open: simple baselines, which "
                   "most seeds and settings do not change. ± is the standard deviation over runs "
-                  "(seeds, folds); lines and brackets are 95% intervals of their mean, by "
-                  "Student's t, from three runs on. What the model is comes from paired "
-                  "differences over what was held out, in every draw averaged over the runs.",
+                  "(seeds, folds); lines and brackets are 95% intervals of the mean, by Student's "
+                  "t: over seeds, and where folds are summed up over the means of the folds, from "
+                  "three on. What the model is comes from paired differences over what was held "
+                  "out, in every draw averaged over the runs.",
                   summary.finished, summary.total));
   for (const RunFailure& failure : summary.failures)
     out += note(fmt::format("Run '{}' failed: {}", failure.run, failure.message));
@@ -198,9 +228,18 @@ std::string grid_section(const GridSummary& summary) {
   if (blocks.empty()) return out + note("No run is finished yet.");
   const bool has_test = std::any_of(blocks.begin(), blocks.end(),
                                     [](const GridBlock& block) { return block.part == "test"; });
-  std::string others;
-  for (const GridBlock& block : blocks)
-    (block.part == "test" || !has_test ? out : others) += grid_block(summary, block);
+  std::string sums, singles, folds, others;
+  for (const GridBlock& block : blocks) {
+    const bool is_shown = block.part == "test" || !has_test;
+    const bool is_sum = block.split.ends_with(kFoldsEnd);
+    std::string& place = !is_shown                    ? others
+                         : is_sum                     ? sums
+                         : is_one_fold(block, blocks) ? folds
+                                                      : singles;
+    place += grid_block(summary, block);
+  }
+  out += sums + singles;
+  if (!folds.empty()) out += fold("Fold by fold", folds, false);
   return out + (others.empty() ? "" : fold("The other parts", others, false));
 }
 

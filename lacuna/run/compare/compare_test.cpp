@@ -45,17 +45,21 @@ Evaluation fake_evaluation(const Config& config) {
   return evaluation;
 }
 
-// Predictions of 60 samples in twelve groups: the model knows more than `ridge`, whatever the seed,
-// and as much as `twin`.
+// Predictions of 60 samples in twelve units: the model knows more than `ridge`, whatever the seed,
+// and as much as `twin`. Folds have samples and units, and so draws, of their own.
 EvaluationInput real_input(const Config& config, int rounds) {
   EvaluationInput input = {
       .split = config.split, .checkpoint = "last", .labels = {"label"}, .bootstrap = rounds};
   PartPredictions part = {Part::test, {}, {}, {}, {}, HeldOutUnits{.unit = "pairs", .count = 12}};
-  Random truth(7), noise(config.train.seed);
+  const bool is_fold = config.split.starts_with("gene-");
+  const uint64_t fold = is_fold ? uint64_t(config.split.back() - '0') : 0;
+  Random truth(7 + fold), noise(config.train.seed);
+  SampleGrouping grouping = {.by = "unseen genes", .names = {"one", "all"}, .group = {}};
   BaselinePredictions ridge = {"ridge", {}}, twin = {"twin", {}};
   for (uint64_t s = 0; s < 60; ++s) {
     part.samples.push_back(s);
-    part.units->units.push_back(uint32_t(s % 12));
+    part.units->units.push_back(uint32_t((s + s / 12 * fold) % 12));
+    grouping.group.push_back(fold == 1 ? 1 : s % 2);  // the first fold has no sample of the first
     part.units->ptr.push_back(s + 1);
     const double value = truth.normal();
     part.measured.push_back(float(value));
@@ -64,6 +68,7 @@ EvaluationInput real_input(const Config& config, int rounds) {
     twin.predicted.push_back(float(value + 0.5 * noise.normal()));
   }
   part.baselines = {ridge, twin};
+  if (is_fold) part.groupings = {grouping};
   part.ceilings = {config.split == "pair" ? kNan : config.split == "gene-2" ? 0.8 : 0.9};
   input.parts = {part};
   return input;
@@ -116,21 +121,6 @@ class CompareTest : public ::testing::Test {
   std::set<std::string> fails_, stops_;
   int bootstrap_ = 0;  // above 0: real predictions and draws
 };
-
-TEST(Spread, IsThatOfTheTextbook) {
-  const Spread spread = spread_of({1, 2, kNan, 6});
-  EXPECT_EQ(spread.runs, 3u);
-  EXPECT_DOUBLE_EQ(spread.mean, 3);
-  EXPECT_DOUBLE_EQ(spread.sd, std::sqrt(7));
-  EXPECT_EQ(spread.min, 1);
-  EXPECT_EQ(spread.max, 6);
-  EXPECT_TRUE(std::isnan(spread_of({4}).sd));
-  EXPECT_EQ(spread_of({4}).mean, 4);
-  EXPECT_EQ(spread_of({0.1, 0.1, 0.1}).sd, 0);
-  EXPECT_EQ(spread_of({0.1, 0.1, 0.1}).mean, 0.1);
-  EXPECT_EQ(spread_of({kNan}).runs, 0u);
-  EXPECT_TRUE(std::isnan(spread_of({}).mean));
-}
 
 TEST_F(CompareTest, RunsTheGridOnceAndSummarisesOverSeeds) {
   options_.seeds = 3;
@@ -323,22 +313,25 @@ TEST_F(CompareTest, CsvAndTableHoldTheSameNumbers) {
   const Comparison comparison = compare();
   const std::string csv = read_text(out() / "summary.csv");
   EXPECT_THAT(csv, HasSubstr("split,labels,part,label,predictor,metric,runs,mean,sd,min,max,"
-                             "difference,difference_sd,difference_low,difference_high,model_is\n"));
+                             "difference,difference_sd,difference_low,difference_high,model_is,"
+                             "mean_low,mean_high\n"));
   EXPECT_THAT(csv, HasSubstr("random,[fitness],test,label,model,spearman,3,0.02,"));
   EXPECT_THAT(csv,
-              HasSubstr("random,\"[fitness,interaction]\",test,label,mean,pearson,0,,,,,,,,,\n"));
+              HasSubstr("random,\"[fitness,interaction]\",test,label,mean,pearson,0,,,,,,,,,,,\n"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 2 * 2 * 3);
   const auto rows = comparison_rows(comparison);
   ASSERT_EQ(rows.size(), 5u);
   EXPECT_THAT(rows[0], ElementsAre("split", "labels", "part", "predictor", "runs", "Pearson", "sd",
-                                   "min", "max", "Spearman", "sd", "min", "max", "MSE", "sd", "min",
-                                   "max", "model minus it", "model is"));
-  EXPECT_THAT(rows[1], ElementsAre("random", "[fitness]", "test", "model", "3", "0.201", "0.1",
-                                   "0.101", "0.301", "0.02", "0.01", "0.01", "0.03", "4.67", "4.04",
-                                   "1", "9", "", ""));
+                                   "min", "max", "95% of the mean", "Spearman", "sd", "min", "max",
+                                   "95% of the mean", "MSE", "sd", "min", "max", "95% of the mean",
+                                   "model minus it", "model is"));
+  EXPECT_THAT(rows[1],
+              ElementsAre("random", "[fitness]", "test", "model", "3", "0.201", "0.1", "0.101",
+                          "0.301", "-0.0474 to 0.449", "0.02", "0.01", "0.01", "0.03",
+                          "-0.00484 to 0.0448", "4.67", "4.04", "1", "9", "-5.37 to 14.7", "", ""));
   EXPECT_THAT(rows[4], ElementsAre("random", "[fitness,interaction]", "test", "mean", "3", "-", "-",
-                                   "-", "-", "-", "-", "-", "-", "0.1", "0", "0.1", "0.1",
-                                   "without draws (evaluate.bootstrap is 0)", ""));
+                                   "-", "-", "-", "-", "-", "-", "-", "-", "0.1", "0", "0.1", "0.1",
+                                   "-", "without draws (evaluate.bootstrap is 0)", ""));
 }
 
 TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
@@ -382,46 +375,102 @@ TEST_F(CompareTest, TheDifferenceIsThatOfTheMeanOverSeedsInEveryDraw) {
   EXPECT_EQ(ridge.at("noise_ceiling"), 0.9);
   EXPECT_EQ(read_summary(out()).rows[1].row.ceiling, 0.9);
   EXPECT_EQ(ridge.at("difference").at("pearson").at("runs"), 3);
-  EXPECT_THAT(read_text(out() / "summary.csv"), HasSubstr(",not told apart\n"));
+  EXPECT_THAT(read_text(out() / "summary.csv"), HasSubstr(",not told apart,"));
 }
 
 TEST_F(CompareTest, FoldsAreSummedUpOverFoldsAndSeeds) {
   const auto fold = [&](int number) {
     Split split = thirds_split(20, "gene-" + std::to_string(number));
     split.how = {{"by", "gene"},
-                 {"folds", {{"name", "gene"}, {"fold", number}, {"of", 2}}},
+                 {"folds", {{"name", "gene"}, {"fold", number}, {"of", 3}}},
                  {"test_genes", 10 * number}};
     return split;
   };
   const auto refused = [&] { return error_of([&] { fold_splits(folder_ / "screen", "gene"); }); };
   EXPECT_THAT(refused(), HasSubstr("no folds 'gene'; make them: `lacuna split"));
   add_split(folder_ / "screen", fold(2));
-  EXPECT_THAT(refused(), HasSubstr("only 1 of 2 folds"));
+  EXPECT_THAT(refused(), HasSubstr("only 1 of 3 folds"));
   add_split(folder_ / "screen", fold(1));
+  add_split(folder_ / "screen", fold(3));
   options_.splits = fold_splits(folder_ / "screen", "gene");
-  EXPECT_THAT(options_.splits, ElementsAre("gene-1", "gene-2"));
+  EXPECT_THAT(options_.splits, ElementsAre("gene-1", "gene-2", "gene-3"));
   options_.seeds = 3;
   options_.variations = {};
   bootstrap_ = 80;
   const Comparison comparison = compare();
-  ASSERT_EQ(comparison.rows.size(), 9u);  // three predictors of each fold, and of both
+  ASSERT_EQ(comparison.rows.size(), 12u);  // three predictors of each fold, and of all
   EXPECT_THAT(comparison.held_out,
-              ElementsAre("gene (2 folds): 30 genes were held out for test, each in one fold"));
+              ElementsAre("gene (3 folds): 60 genes were held out for test, each in one fold"));
   std::map<std::string, const SummaryRow*> ridge;
   for (const SummaryRow& row : comparison.rows)
     if (row.predictor == "ridge") ridge[row.split] = &row;
-  const SummaryRow &one = *ridge.at("gene-1"), &two = *ridge.at("gene-2"),
-                   &both = *ridge.at("gene (2 folds)");
-  EXPECT_EQ(both.pearson.runs, 6u);
-  EXPECT_NEAR(both.pearson.mean, (one.pearson.mean + two.pearson.mean) / 2, 1e-12);
-  EXPECT_NEAR(both.ceiling, (0.9 + 0.8) / 2, 1e-12);
-  ASSERT_TRUE(both.difference);
-  EXPECT_EQ(both.difference->mean.units, 24u);
-  // The folds of this trainer have the same samples and draws, so the mean of both is that of one.
-  EXPECT_NEAR(both.difference->mean.interval.pearson.low, one.difference->mean.interval.pearson.low,
-              1e-9);
-  EXPECT_NEAR(both.difference->mean.interval.pearson.high,
-              one.difference->mean.interval.pearson.high, 1e-9);
+  const SummaryRow& all = *ridge.at("gene (3 folds)");
+  EXPECT_EQ(all.pearson.runs, 9u);
+  EXPECT_NEAR(all.ceiling, (0.9 + 0.8 + 0.9) / 3, 1e-12);
+  std::vector<double> fold_means, leads(80, 0.0);
+  for (const std::string& split : options_.splits) {
+    fold_means.push_back(ridge.at(split)->pearson.mean);
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      Config config = parse_config("screen: any", {});
+      config.split = split;
+      config.train.seed = seed;
+      const PartPredictions part = real_input(config, 80).parts[0];
+      const auto draws = bootstrap({part.predicted, part.baselines[0].predicted}, part.measured,
+                                   *part.units, 0, 80);
+      for (size_t r = 0; r < 80; ++r) leads[r] += (draws[0][r].pearson - draws[1][r].pearson) / 9;
+    }
+  }
+  // Folds are the observations of the interval of the mean, not their seeds.
+  const Spread expected = spread_of(fold_means);
+  EXPECT_NEAR(all.pearson.mean, expected.mean, 1e-12);
+  EXPECT_NEAR(all.pearson.interval.low, expected.interval.low, 1e-12);
+  EXPECT_NEAR(all.pearson.interval.high, expected.interval.high, 1e-12);
+  ASSERT_TRUE(all.difference);
+  EXPECT_EQ(all.difference->mean.units, 36u);
+  // Every fold takes part with its own draws.
+  EXPECT_NEAR(all.difference->mean.interval.pearson.low, middle(leads).low, 1e-6);  // kept as f32
+  EXPECT_NEAR(all.difference->mean.interval.pearson.high, middle(leads).high, 1e-6);
+  for (const std::string& split : options_.splits)
+    EXPECT_GT(std::abs(all.difference->mean.interval.pearson.low -
+                       ridge.at(split)->difference->mean.interval.pearson.low),
+              1e-3);
+  const GridSummary read = read_summary(out());
+  EXPECT_NEAR(read.rows[10].row.pearson.interval.low, all.pearson.interval.low, 1e-9);
+  EXPECT_TRUE(std::isnan(read.rows[10].row.difference->pearson.interval.low));
+}
+
+// Groups and tails, over the folds that have them.
+TEST_F(CompareTest, SamplesToldApartAreAveragedOverRuns) {
+  for (int number = 1; number <= 2; ++number) {
+    Split split = thirds_split(20, "gene-" + std::to_string(number));
+    split.how = {{"by", "gene"},
+                 {"folds", {{"name", "gene"}, {"fold", number}, {"of", 2}}},
+                 {"test_genes", 10}};
+    add_split(folder_ / "screen", split);
+  }
+  options_.splits = fold_splits(folder_ / "screen", "gene");
+  options_.seeds = 2;
+  options_.variations = {};
+  bootstrap_ = 20;
+  compare();
+  const GridSummary read = read_summary(out());
+  const SummaryRow& model = read.rows.at(6).row;
+  EXPECT_EQ(model.split, "gene (2 folds)");
+  EXPECT_EQ(model.predictor, "model");
+  std::vector<std::string> told;
+  for (const ApartSpread& apart : model.apart) told.push_back(apart.samples + ": " + apart.score);
+  EXPECT_THAT(told,
+              ElementsAre("one gene unseen: pearson", "all genes unseen: pearson",
+                          "the lowest 5%: average_precision", "the lowest 5%: precision_at_k",
+                          "the highest 5%: average_precision", "the highest 5%: precision_at_k"));
+  EXPECT_EQ(model.apart[0].spread.runs, 2u);  // of the second fold
+  EXPECT_EQ(model.apart[1].spread.runs, 4u);
+  std::vector<double> values;
+  for (const char* name : {"gene-1_seed=1", "gene-1_seed=2", "gene-2_seed=1", "gene-2_seed=2"})
+    for (const GroupScores& group : read_evaluation(out() / name).parts[0].labels[0].groups)
+      if (group.name == "all") values.push_back(group.model().metrics.pearson);
+  EXPECT_EQ(values.size(), 4u);
+  EXPECT_NEAR(model.apart[1].spread.mean, spread_of(values).mean, 1e-12);
 }
 
 TEST_F(CompareTest, RunsThatMetOtherDrawsAreNotAveraged) {

@@ -1,4 +1,5 @@
-// The summary.json of a grid (compare.h), read back: for the report.
+// The summary of a grid (compare.h) on disk: summary.json and summary.csv, and the former read back
+// for the report.
 #pragma once
 
 #include <string>
@@ -23,6 +24,7 @@ struct GridSummary {
   std::vector<GridSummaryRow> rows = {};
 };
 
+void write_summary(const fs::path& grid, const Comparison& comparison);
 bool has_summary(const fs::path& grid);
 // Throws Error that names summary.json where it is damaged.
 GridSummary read_summary(const fs::path& grid);

@@ -123,7 +123,8 @@ Design make_design(const GenerateOptions& options, uint32_t gene_count) {
       options.query_pairs > 0
           ? options.query_pairs
           : std::min(most_pairs, default_pairs(options, gene_count - most_query_genes));
-  const uint64_t query_genes = std::clamp<uint64_t>(pair_count * 2 / 3, 3, most_query_genes);
+  uint64_t query_genes = std::clamp<uint64_t>(pair_count * 2 / 3, 3, most_query_genes);
+  while (query_genes * (query_genes - 1) / 2 < pair_count) ++query_genes;  // of few pairs
   Design design;
   design.others.assign(genes.begin() + std::ptrdiff_t(query_genes), genes.end());
   const uint64_t other_count = design.others.size();

@@ -354,5 +354,13 @@ TEST(GenerateScreen, WrongOptionsAreNamed) {
   expect_error([](auto& o) { o.samples = 4'000'000'000; }, "too many");
 }
 
+TEST(GenerateScreen, MakesAnyNumberOfQueryPairs) {
+  for (uint32_t pairs = 3; pairs <= 45; ++pairs) {
+    const auto made =
+        generate_screen({.size = GraphSize::tiny, .samples = 60, .seed = 5, .query_pairs = pairs});
+    EXPECT_EQ(made.samples.size(), 60u) << pairs << " query pairs";
+  }
+}
+
 }  // namespace
 }  // namespace lacuna

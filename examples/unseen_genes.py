@@ -16,6 +16,8 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
+import statistics
 import subprocess
 import time
 
@@ -83,8 +85,17 @@ def run_studies(out, name, seeds, fold_seeds):
     for split in ["gene", *(f"fold-{i + 1}" for i in range(FOLDS))]:
         runs = sorted((out / "runs" / (f"{name}-gene" if split == "gene" else f"{name}-folds")).glob(f"{split}_seed=*"))
         folder = out / "runs" / f"{name}-ensemble-{split}"
-        if not folder.exists():
+        if not is_ensemble_of(folder, runs):
+            shutil.rmtree(folder, ignore_errors=True)
             lacuna("ensemble", *runs, "--baseline", "network", "--out", folder)
+
+
+def is_ensemble_of(folder, runs):
+    """Whether it was made of just these, and to the end."""
+    if not (folder / "evaluation.json").exists():
+        return False
+    members = json.loads((folder / "ensemble.json").read_text())["members"]
+    return {member["run"] for member in members if not member.get("baseline")} == {str(run) for run in runs}
 
 
 # ---- what came out
@@ -94,8 +105,13 @@ def evaluation(run):
     return next(iter(part["labels"].values()))
 
 
+def number(value):
+    """Without the sign of what rounds to 0."""
+    return f"{round(value, 3) + 0.0:.3f}"
+
+
 def interval(pair):
-    return f"{pair[0]:.3f} to {pair[1]:.3f}"
+    return f"{number(pair[0])} to {number(pair[1])}"
 
 
 def against_network(found):
@@ -113,7 +129,7 @@ def rows_of(out, name, study):
 
 def mean_of(row):
     value = row["pearson"]
-    spread = f" +- {value['sd']:.3f}" if value["runs"] > 1 and value["sd"] is not None else ""
+    spread = f" +- {value['sd']:.3f}" if value["runs"] > 1 and value["sd"] else ""
     return f"{value['mean']:.3f}{spread}"
 
 
@@ -146,25 +162,40 @@ def split_table(out):
     return [*lines, "| **seeds of `factors` and `network` together** | " + " | ".join([*together, "-", "-"]) + " |"]
 
 
+T_OF_FOUR = 2.776  # Student's t, 95%, of five folds
+
+
+def over_folds(values):
+    """Mean and interval of one number a fold."""
+    mean, half = statistics.mean(values), T_OF_FOUR * statistics.stdev(values) / len(values) ** 0.5
+    return f"{mean:+.3f} ({interval((mean - half, mean + half))})"
+
+
 def fold_table(out, name):
     lines = ["| fold | genes held out | offsets | `network` | `factors` | minus `network` | | with `network` | minus `network` | |"]
     lines.append("|---" * 10 + "|")
+    rows, leads, pearsons = rows_of(out, name, "folds"), [], []
     for i in range(1, FOLDS + 1):
-        run = sorted((out / "runs" / f"{name}-folds").glob(f"fold-{i}_seed=*"))[0]
-        alone, together = evaluation(run), evaluation(out / "runs" / f"{name}-ensemble-fold-{i}")
+        model, network = rows[f"fold-{i}", "model"], rows[f"fold-{i}", "network"]
+        together = evaluation(out / "runs" / f"{name}-ensemble-fold-{i}")
+        leads.append(together["baselines"]["network"]["difference"]["pearson"]["value"])
+        pearsons.append(together["model"]["pearson"])
         lines.append("| " + " | ".join([
-            str(i), str(alone["units"]) if isinstance(alone["units"], int) else "", f"{alone['baselines']['ridge']['pearson']:.3f}",
-            f"{alone['baselines']['network']['pearson']:.3f}", f"{alone['model']['pearson']:.3f}", *against_network(alone),
-            f"{together['model']['pearson']:.3f}", *against_network(together)]) + " |")
-    rows = rows_of(out, name, "folds")
+            str(i), str(together["units"]), f"{rows[f'fold-{i}', 'ridge']['pearson']['mean']:.3f}", mean_of(network),
+            mean_of(model), *lead_of(network), f"{pearsons[-1]:.3f}", *against_network(together)]) + " |")
     split = next(split for split, _ in rows if "folds" in split)
-    total, network = rows[split, "model"], rows[split, "network"]
-    difference = network["difference"]
+    network = rows[split, "network"]
     lines.append(
-        f"| all | | {mean_of(rows[split, 'ridge'])} | {mean_of(network)} | {mean_of(total)} "
-        f"| {difference['pearson']['mean']:+.3f} ({interval(difference['pearson']['interval'])}) "
-        f"| **{difference['model_is']}** | | | |")
+        f"| all | | {rows[split, 'ridge']['pearson']['mean']:.3f} | {network['pearson']['mean']:.3f} "
+        f"| **{rows[split, 'model']['pearson']['mean']:.3f}** | {' | '.join(lead_of(network))} "
+        f"| **{statistics.mean(pearsons):.3f}** | {over_folds(leads)} | |")
     return lines
+
+
+def lead_of(row):
+    """Of a baseline's row in a summary: by how much the model is ahead, and the verdict."""
+    value = row["difference"]["pearson"]
+    return f"{value['mean']:+.3f} ({interval(value['interval'])})", row["difference"]["model_is"]
 
 
 def tails(out, name):

@@ -71,6 +71,7 @@ class Trainer {
       events_.emplace(run_.path() / "tensorboard", int64_t(state_.step) + 1);
     if (!group_.is_alone()) group_.broadcast(task_.model().parameters());
     share_buffers();
+    if (state_.step == 0) tell_of_long_warm_up();
     start_ = last_checkpoint_ = shown_ = Clock::now();
     try {
       while (!is_done()) {
@@ -111,6 +112,18 @@ class Trainer {
     state_.loader.position = 0;
     state_.loss_sum = 0;
     state_.loss_count = 0;
+  }
+
+  // Of a config that was made for more samples.
+  void tell_of_long_warm_up() {
+    const uint64_t a_step = uint64_t(options_.accumulate),
+                   batches = batches_of_epoch(state_.loader);
+    const uint64_t steps = (batches + a_step - 1) / a_step * uint64_t(options_.epochs);
+    if (uint64_t(options_.warmup_steps) <= steps) return;
+    listener_.note(fmt::format(
+        "train.warmup_steps is {}, but there are {} steps in all: the learning rate never reaches "
+        "train.lr; take fewer, more train.epochs or a smaller train.batch",
+        options_.warmup_steps, steps));
   }
 
   bool is_done() const {

@@ -232,6 +232,20 @@ def test_a_page_about_a_gene(screen, tmp_path):
     assert "did you mean" in fail("report", run, "--gene", "G00000000", "--out", tmp_path / "no.html")
 
 
+def test_a_model_that_is_not_ahead_of_network_is_told_so(screen, tmp_path):
+    """Also where another baseline is the best."""
+    for low, high in ((-0.1, 0.1), (-0.2, -0.1), (0.1, 0.2)):
+        run = make_run(tmp_path / f"run{low}", screen)
+        path = run / "evaluation.json"
+        evaluation = json.loads(path.read_text())
+        (label,) = evaluation["parts"]["test"]["labels"].values()
+        difference = {metric: {"value": (low + high) / 2, "interval": [low, high]} for metric in ("pearson", "spearman", "mse")}
+        label["baselines"]["network"] = {**label["model"], "pearson": -0.5, "difference": difference}
+        path.write_text(json.dumps(evaluation))
+        summary = part_of(report(tmp_path / "report.html", run), '<section id="summary">', "</section>")
+        assert ("The model is not ahead of network, a ridge that reads the gene networks" in summary) == (low < 0)
+
+
 # ---- grids
 
 def make_grid(folder, screen, seeds=3):

@@ -19,6 +19,7 @@ std::string banners(const RunContents& run, bool with_name);
 // One run: key figures and what they mean, and how model, split and screen were made. Several: a
 // table, and the runs in one forest plot. screens: [runs].
 std::string summary_section(std::span<const RunContents> runs, std::span<const RunScreen> screens);
+std::string several_runs(std::span<const RunContents> runs);  // its part about several
 // What was trained on what: the screens of these runs, each once. screens: [runs].
 std::string data_section(const std::vector<RunContents>& runs,
                          const std::vector<RunScreen>& screens);
@@ -48,6 +49,8 @@ std::string not_predicted(const RunContents& run);
 std::string metric_text(const MetricField& metric, double value);
 // "0.412 [0.390, 0.433]", the interval set paler.
 std::string score_html(const Scores& scores, const MetricField& metric);
+// The model's Pearson, and below it what noise leaves to any model, where that is known.
+std::string pearson_html(const LabelEvaluation& label);
 // Of Pearson, Spearman and MSE, for a forest plot with these panels.
 std::vector<Estimate> estimates_of(const Scores& scores);
 const std::vector<std::string>& metric_panels();

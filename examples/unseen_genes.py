@@ -1,13 +1,14 @@
 """The answer of docs/unseen-genes.md, from tables to text: can a model speak for genes that training never saw?
 
-    python examples/unseen_genes.py DATA OUT [--seeds 5] [--fold-seeds 5] [--others]
+    python examples/unseen_genes.py DATA OUT [--seeds 5] [--fold-seeds 5] [--others] [--page docs/unseen-genes.md]
 
 DATA is the folder of tables that examples/import_yeast.sh describes. For each of the two screens it draws the splits `gene`,
 `random` and five folds by gene, trains configs/unseen-SCREEN.yaml on them (`lacuna compare`), with a shuffled graph and
 without hiding beside, averages the seeds and the baseline `network` (`lacuna ensemble`), and writes OUT/unseen-genes.md with
 its picture: an hour on two cores. `--others` also trains the models that were tried beside it (configs/unseen-wild-type.yaml,
 -hetero-gin.yaml and -dango.yaml), which takes hours without a GPU; what is missing has a dash in the tables. Killed at any
-moment, the same command goes on. LACUNA is the program, where it is not build/lacuna.
+moment, the same command goes on. `--page` puts tables and picture into a page, between its two marks. LACUNA is the program,
+where it is not build/lacuna.
 
 Every run computes with one thread, so that its numbers do not depend on how busy the machine is.
 """
@@ -188,14 +189,29 @@ def fold_table(out, name):
     lines.append(
         f"| all | | {rows[split, 'ridge']['pearson']['mean']:.3f} | {network['pearson']['mean']:.3f} "
         f"| **{rows[split, 'model']['pearson']['mean']:.3f}** | {' | '.join(lead_of(network))} "
-        f"| **{statistics.mean(pearsons):.3f}** | {over_folds(leads)} | |")
-    return lines
+        f"| **{statistics.mean(pearsons):.3f}** | {statistics.mean(leads):+.3f} | |")
+    single = [rows[f"fold-{i}", "network"]["difference"]["pearson"]["mean"] for i in range(1, FOLDS + 1)]
+    return [*lines, "", "Intervals of a fold are over its genes, paired; that of all folds together over the same draws. With a fold as "
+            f"one observation (Student's t), `factors` minus `network` is {over_folds(single)}, together {over_folds(leads)}."]
 
 
 def lead_of(row):
     """Of a baseline's row in a summary: by how much the model is ahead, and the verdict."""
     value = row["difference"]["pearson"]
     return f"{value['mean']:+.3f} ({interval(value['interval'])})", row["difference"]["model_is"]
+
+
+def groups(out, name):
+    """Of split `gene`: by how many genes of a sample training never saw, and by how many neighbours they have."""
+    lines = ["| samples | how many | `network` | together | minus `network` |", "|---|---|---|---|---|"]
+    for group in evaluation(out / "runs" / f"{name}-ensemble-gene")["groups"]:
+        if group["model"]["count"] < 100:
+            continue  # says nothing
+        difference = group["baselines"]["network"]["difference"]["pearson"]
+        lines.append(
+            f"| {group['by']}: {group['name']} | {group['model']['count']:,} | {group['baselines']['network']['pearson']:.3f} "
+            f"| {group['model']['pearson']:.3f} | {difference['value']:+.3f} ({interval(difference['interval'])}) |")
+    return lines
 
 
 def tails(out, name):
@@ -207,6 +223,12 @@ def tails(out, name):
                 f"| {tail['tail']} | {metric.replace('_', ' ')} | {tail['baselines']['network'][metric]['value']:.3f} "
                 f"| {tail['model'][metric]['value']:.3f} | {tail['count'] / tail['samples']:.3f} |")
     return lines
+
+
+def coverage(out, name):
+    levels = evaluation(out / "runs" / f"{name}-ensemble-gene")["uncertainty"]["coverage"]
+    return "Intervals from the spread of the members, calibrated on validation, hold " + ", ".join(
+        f"{level['covered']:.0%} of the test samples where {level['level']:.0%} were meant" for level in levels) + "."
 
 
 def seconds_of(run):
@@ -250,11 +272,24 @@ def write_tables(out):
     lines = ["## Splits by gene and at random", "", *split_table(out), ""]
     for name, authors in SCREENS.items():
         lines += [f"## {name}, each gene held out once", "", f"Double mutants of {authors}.", "", *fold_table(out, name), ""]
-        lines += [f"The strongest interactions of the test part of split `gene`, {name}, found among the others:", "", *tails(out, name), ""]
+        lines += ["The test part of split `gene` apart:", "", *groups(out, name), ""]
+        lines += ["Its strongest interactions, found among the others:", "", *tails(out, name), "", coverage(out, name), ""]
     took = {name: seconds_of(sorted((out / "runs" / f"{name}-gene").glob("gene_seed=*"))[0]) for name in SCREENS}
     lines.append("Training one model, one thread: " + ", ".join(f"{name} {value:.0f} s" for name, value in took.items()) + ".")
     (out / "unseen-genes.md").write_text("\n".join(lines) + "\n")
     picture(out, out / "unseen-genes.svg")
+
+
+BEGIN, END = "<!-- measured: examples/unseen_genes.py writes what follows -->", "<!-- end of what is measured -->"
+
+
+def fill_page(out, page):
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not after:
+        raise SystemExit(f"{page} has not the lines {BEGIN} and {END}, between which the tables go")
+    page.write_text(f"{before}{BEGIN}\n\n{(out / 'unseen-genes.md').read_text()}\n{END}{after}")
+    shutil.copy(out / "unseen-genes.svg", page.with_suffix(".svg"))
 
 
 def main():
@@ -264,6 +299,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5, help="on split gene")
     parser.add_argument("--fold-seeds", type=int, default=5, help="on each fold")
     parser.add_argument("--others", action="store_true", help="also the other models, one seed on split gene")
+    parser.add_argument("--page", type=pathlib.Path, help="a page that gets the tables, and the picture beside it")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     out, begun = arguments.out.resolve(), time.time()
@@ -273,6 +309,8 @@ def main():
     for name in SCREENS if arguments.others else ():
         run_others(out, name)
     write_tables(out)
+    if arguments.page:
+        fill_page(out, arguments.page)
     print(f"{out / 'unseen-genes.md'} and its picture, after {time.time() - begun:.0f} s")
 
 

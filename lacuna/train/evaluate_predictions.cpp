@@ -143,7 +143,7 @@ Evaluation evaluate_predictions(const GivenPredictions& given, const fs::path& o
   add_groupings(input, session, seen_in(session.screen, session.split));
   if (given.baselines) add_all_baselines(input, session, session, "", progress);
   for (const std::string& words : input.notes) note(words);
-  const Evaluation evaluation = evaluate(input);
+  const Evaluation evaluation = evaluate(input, progress);
 
   const Run run = Run::create(out, about);
   Json info = ScreenTask(session).description();

@@ -287,7 +287,7 @@ Evaluation evaluate_session(const Run& run, ScreenSession& session, const Evalua
   if (options.baselines && !input.parts.empty())
     add_both_baselines(input, session, trained, request.screen.empty(), progress);
   for (const std::string& words : input.notes) note(words);
-  const Evaluation evaluation = evaluate(input);
+  const Evaluation evaluation = evaluate(input, progress);
   throw_if_stopped();
   write_evaluation(request.out.empty() ? run.path() : request.out, input, evaluation);
   return evaluation;

@@ -219,6 +219,12 @@ void tell_of_plugin(const Run& run, const Config& config, const Note& note) {
 }
 
 std::string choose_checkpoint(const Run& run, const std::string& asked) {
+  if (const auto ensemble = read_ensemble_file(run.path())) {
+    std::vector<std::string> members;
+    for (const fs::path& member : ensemble->runs()) members.push_back(member.string());
+    throw Error("{} is an ensemble and has no model of its own; name one of its runs: {}",
+                run.path().string(), fmt::join(members, ", "));
+  }
   if (!asked.empty()) {
     if (run.has_checkpoint(asked)) return asked;
     std::vector<std::string> there;
@@ -230,12 +236,6 @@ std::string choose_checkpoint(const Run& run, const std::string& asked) {
   }
   for (const char* name : {"best_pearson", "best_bits_per_spike", "last"})
     if (run.has_checkpoint(name)) return name;
-  if (std::vector<std::string> members; !read_ensemble(run.path()).empty()) {
-    for (const EnsembleMember& member : read_ensemble(run.path()))
-      if (member.baseline.empty()) members.push_back(member.run.string());
-    throw Error("{} is an ensemble and has no model of its own; name one of its runs: {}",
-                run.path().string(), fmt::join(members, ", "));
-  }
   throw Error("{} has no checkpoint yet; `lacuna train --resume --out {}` goes on with it",
               run.path().string(), run.path().string());
 }

@@ -47,6 +47,7 @@ void bind_checkpoint(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_recording(nb::module_& module);
 void bind_recording_loader(nb::module_& module);
+void bind_run(nb::module_& module);
 void bind_screen(nb::module_& module);
 void bind_screen_loader(nb::module_& module);
 

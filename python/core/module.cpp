@@ -50,6 +50,7 @@ NB_MODULE(_core, module) {
   lacuna::python::bind_checkpoint(module);
   lacuna::python::bind_recording(module);
   lacuna::python::bind_recording_loader(module);
+  lacuna::python::bind_run(module);
   lacuna::python::bind_screen(module);
   lacuna::python::bind_screen_loader(module);
 }

@@ -92,6 +92,19 @@ class RecordingLoader:
     @property
     def windows(self) -> int: ...
 
+class Run:
+    @staticmethod
+    def open(path: str | os.PathLike) -> Run: ...
+
+    @property
+    def config(self) -> str: ...
+
+    @property
+    def settings(self) -> dict[str, str]: ...
+
+    @property
+    def epochs(self) -> Any: ...
+
 class Screen:
     @staticmethod
     def open(path: str | os.PathLike, check: bool, progress: Any) -> Screen: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -34,19 +33,16 @@ class Run:
         info: run.json as it stands: status, versions, counts.
     """
 
-    def __init__(self, path: Path, info: dict):
-        self.path, self.info = path, info
+    def __init__(self, path: Path, info: dict, core: _core.Run):
+        self.path, self.info, self._core = path, info, core
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> Run:
         """Opens a run, whole or not; files that are damaged are named."""
-        said = json.loads(call("info", Path(path), "--json", show=False))
-        if damaged := said.get("damaged"):
-            raise _core.Error(f"{path}: damaged: {damaged}")
         file = Path(path) / "run.json"
         if not file.exists():
             raise _core.Error(f"{path} is not a run (it has no run.json); `lacuna train CONFIG --out {path}` makes one")
-        return cls(Path(path), json.loads(file.read_text()))
+        return cls(Path(path), json.loads(file.read_text()), _core.Run.open(Path(path)))
 
     @classmethod
     def train(
@@ -85,17 +81,19 @@ class Run:
     @property
     def config(self) -> str:
         """config.yaml: every setting, resolved."""
-        return (self.path / "config.yaml").read_text()
+        return self._core.config
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The same by name: ``{"train.lr": "1e-3", ...}``."""
+        return self._core.settings
 
     def metrics(self):
         """A DataFrame with a row an epoch: step, train_loss, and ``LABEL:METRIC`` of the validation part
         (``SESSION:METRIC`` of a recording)."""
         pd = load_pandas("Run.metrics()")
         rows = []
-        for line in (self.path / "metrics.jsonl").read_text().splitlines():
-            entry = json.loads(line)
-            if entry["kind"] != "epoch":
-                continue
+        for entry in self._core.epochs:
             row = {key: entry[key] for key in ("epoch", "step", "train_loss", "seconds")}
             for label, metrics in (entry.get("validation") or {}).items():
                 if isinstance(metrics, dict):
@@ -172,8 +170,8 @@ class Run:
         screen = self.info["screen"]["path"] if screen is None else screen
         screen = screen if isinstance(screen, Screen) else Screen.open(screen)
         networks, parts = None, _core.graph_fingerprint(screen._core)
-        if self._setting("", "graph") == "shuffled":
-            edges, parts = _core.shuffled_graph(screen._core, int(self._setting("train", "seed")))
+        if self.settings["graph"] == "shuffled":
+            edges, parts = _core.shuffled_graph(screen._core, int(self.settings["train.seed"]))
             networks = dict(edges)
         found.check_graph(parts, str(screen.path))
         with torch.random.fork_rng(devices=[]):  # first weights are drawn, and then replaced
@@ -187,14 +185,6 @@ class Run:
                 f"{self.path} is the run of a recording, which {what}; `lacuna predict {self.path} --out FOLDER` writes "
                 "its rates, run.evaluation has its scores"
             )
-
-    def _setting(self, section: str, key: str) -> str:
-        """A plain value of config.yaml; section "" is the top."""
-        lines = self.config.splitlines()
-        if section:
-            begin = lines.index(f"{section}:") + 1
-            lines = [line[2:] for line in itertools.takewhile(lambda line: line.startswith("  "), lines[begin:])]
-        return next(line for line in lines if line.startswith(f"{key}:")).partition(":")[2].strip("\"' ")
 
     def report(self, out: str | os.PathLike) -> Path:
         """Writes the HTML report and returns its path."""

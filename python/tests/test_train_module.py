@@ -80,7 +80,7 @@ def test_the_steps_are_those_of_the_program(screen, tmp_path):
     theirs = lacuna.Run.train(config, tmp_path / "program", train__device="cpu")
     ours = lacuna.nn.make_model(settings, lacuna.nn.GeneGraph.of(screen), 1, seed=1)
     run = lacuna.train(ours, screen, CONFIG, out=tmp_path / "python", show=False)
-    seed = int(theirs._setting("train", "seed"))
+    seed = int(theirs.settings["train.seed"])
     assert seed == 1
     np.testing.assert_allclose(run.metrics()["train_loss"], theirs.metrics()["train_loss"], rtol=0, atol=1e-4)
     for name, value in weights(theirs.model()).items():
@@ -244,7 +244,7 @@ def test_a_module_that_needs_two_samples_finds_its_batch(screen, tmp_path, sampl
     auto = Normed(len(screen.genes))
     run = lacuna.train(auto, screen, config, out=tmp_path / "auto", show=False)
     told = Normed(len(screen.genes))
-    batch = int(run._setting("train", "batch"))
+    batch = int(run.settings["train.batch"])
     assert batch > 1
     config["train"]["batch"] = batch
     lacuna.train(told, screen, config, out=tmp_path / "told", show=False)

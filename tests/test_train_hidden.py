@@ -49,6 +49,19 @@ def test_a_stopped_run_goes_on_in_the_same_bits(unseen):
     assert np.linalg.norm(weights(whole)["hidden.unknown"]) > 0
 
 
+@pytest.mark.parametrize("model", ["wild_type", "hetero_gin"])
+def test_a_recorded_step_hides_what_the_step_draws(unseen, model):
+    """A recording that replayed one draw for ever would part from the CPU's losses."""
+    if not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("no GPU")
+    folder, _ = unseen
+    changes = {**settings(unseen), "model__name": model, "model__dropout": 0, "train__batch": 20}
+    runs = [train(folder, folder / f"{model}-{device}", **changes, train__device=device) for device in ("cpu", "cuda")]
+    cpu, cuda = (np.array([line["loss"] for line in lines(run, "step")]) for run in runs)
+    assert len(cpu) > 20
+    np.testing.assert_allclose(cuda, cpu, rtol=1e-2)
+
+
 def test_the_checkpoint_says_who_was_never_seen(unseen):
     folder, _ = unseen
     run = train(folder, folder / "short", **settings(unseen, train__accumulate=2))

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,10 @@ from train_files import lines
 # Behind each other on two cores: one thread a rank, and no search for a network.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "LACUNA_LIBRARY": str(BUILD), "OMP_NUM_THREADS": "1"}
 IS_MISSING = not TORCH_PROGRAM.exists()
+IS_LONG = bool(os.environ.get("LACUNA_TEST_ALL"))  # make test-all
+# What ranks have to end once another one has died: ten seconds are promised, but a machine that is busy with other tests
+# may need them to start a process.
+SECONDS_TO_END = 10 if IS_LONG else 60
 
 
 def torchrun_words(ranks, *words, options=()):
@@ -33,6 +38,17 @@ def train_ranks(ranks, *words, **more):
     done = torchrun(ranks, *words, **more)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def start_ranks(count, *words):
+    """The processes as srun starts them: there is no torchrun that ends the others, or takes their exit codes."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    known = {**ENVIRONMENT, "SLURM_STEP_NUM_TASKS": str(count), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    return [subprocess.Popen([sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env={**known, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)})
+            for rank in range(count)]  # fmt: skip
 
 
 def ranks_of(process):

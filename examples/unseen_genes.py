@@ -88,7 +88,7 @@ def run_studies(out, name, seeds, fold_seeds):
         folder = out / "runs" / f"{name}-ensemble-{split}"
         if not is_ensemble_of(folder, runs):
             shutil.rmtree(folder, ignore_errors=True)
-            lacuna("ensemble", *runs, "--baseline", "network", "--out", folder)
+            lacuna("ensemble", *runs, "--baseline", "network", "--weights", "validation", "--out", folder)
 
 
 def is_ensemble_of(folder, runs):

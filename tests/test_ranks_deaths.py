@@ -131,6 +131,16 @@ def assert_it_ends(process, *messages):
     assert any(f"error: {message}" in errors for message in messages), errors
 
 
+def test_of_three_ranks_all_name_the_one_that_was_lost(config, tmp_path, processes):
+    run = tmp_path / "run"
+    processes.extend(start_ranks(3, "-m", "lacuna", "train", config, "--out", run))
+    wait_for_steps(processes[0], run, 5)
+    processes[2].kill()
+    for process in processes[:2]:
+        assert_it_ends(process, "rank 2 has gone")
+    assert "rank 2 has gone" in json.loads((run / "run.json").read_text())["message"]
+
+
 @pytest.mark.parametrize("dies", [0, 1])
 def test_a_killed_rank_ends_all(config, tmp_path, start, dies):
     run = tmp_path / "run"

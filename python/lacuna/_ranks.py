@@ -183,15 +183,17 @@ def together() -> Iterator[tuple[str, int, int, int]]:
 
 
 class _Watch:
-    """Knows when the next rank has gone: its connection closes, also where this rank computes and asks nobody.
+    """Knows when a rank has gone, also where this rank computes and asks nobody.
 
-    The ranks watch each other in a ring, and one that is lost takes its watcher along, so all end.
+    The ranks watch each other in a ring: the next one's connection closes when it dies, and whoever sees that tells the one
+    before, and so on, so that all know at once who it was. The word that goes around is 0 from a rank that has ended well,
+    else one more than the number of the lost one.
     """
 
     def __init__(self, rank: int, world: int, group, library: ctypes.CDLL) -> None:
         self.rank, self.group, self.library = rank, group, library
         self.other, self.before = (rank + 1) % world, (rank - 1) % world
-        self.ended = threading.Event()
+        self.ended, self.speaking, self.has_spoken = threading.Event(), threading.Lock(), world == 1
         self.thread = threading.Thread(target=self._wait, daemon=True)
         if world > 1:
             self.thread.start()
@@ -200,16 +202,18 @@ class _Watch:
         import torch
         import torch.distributed as distributed
 
-        failed = torch.zeros(1)
+        word = torch.full([1], self.other + 1.0)
         try:
-            distributed.recv(failed, src=self.other, group=self.group)
-            if not failed:
-                return  # it has said farewell
+            distributed.recv(word, src=self.other, group=self.group)
         except Exception:
-            pass
+            pass  # it is the one that has gone
+        if not word:
+            return  # it has said farewell
+        lost = int(word) - 1
+        self._say(lost + 1)
         if self.ended.is_set():
             return  # so has the training
-        words = f"rank {self.other} has gone (killed, or failed with a message of its own)"
+        words = f"rank {lost} has gone (killed, or failed with a message of its own)"
         self.library.lacuna_lose_rank(words.encode())
         if self.ended.wait(_GRACE):
             return
@@ -217,23 +221,30 @@ class _Watch:
         sys.stderr.flush()
         os._exit(1)
 
-    def say_farewell(self, failed: bool = False) -> None:
+    def _say(self, word: int) -> None:
+        """To the rank before, once."""
         import torch
         import torch.distributed as distributed
 
+        with self.speaking:
+            if self.has_spoken:
+                return
+            self.has_spoken = True
+            try:
+                distributed.send(torch.full([1], float(word)), dst=self.before, group=self.group)
+            except Exception:
+                pass  # it has gone already, and needs to know nothing
+
+    def say_farewell(self, failed: bool = False) -> None:
         self.ended.set()
-        if self.before == self.rank:
-            return
-        try:
-            distributed.send(torch.full([1], float(failed)), dst=self.before, group=self.group)
-        except Exception:
-            pass  # it has gone already, and needs to know nothing
+        self._say(self.rank + 1 if failed else 0)
 
     def leave(self, failed: bool = False) -> None:
         """Where the process goes on: waits until the next rank has left or gone, for a thread that still waits in torch when
         Python ends would abort. One that failed keeps nobody waiting."""
         self.say_farewell(failed)
-        self.thread.join(1.0 if failed else None)
+        if self.thread.is_alive():
+            self.thread.join(1.0 if failed else None)
 
 
 def _library() -> ctypes.CDLL:

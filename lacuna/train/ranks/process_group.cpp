@@ -6,6 +6,8 @@
 #include <ATen/core/stack.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "lacuna/core/error.h"
@@ -118,6 +120,11 @@ class ProcessGroup : public Group {
     try {
       calls();
     } catch (const std::exception& error) {
+      // Who watches the ranks (python/lacuna/_ranks.py) is about to say which one it was.
+      for (int i = 0; i < 20; ++i) {
+        throw_if_rank_lost();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
       lose_rank(lost_words(error));
       throw_if_rank_lost();
     }

@@ -136,7 +136,9 @@ TEST(GenerateGraph, GenesOfAModuleAreLinked) {
     expect_shape(edges, type, graph.genes().size());
     uint64_t within = 0;
     for (const auto& [a, b] : pairs_of(edges)) within += a != b && a % many == b % many;
-    if (type.name != "physical") EXPECT_GT(double(within), 0.1 * double(type.edges)) << type.name;
+    if (type.name != "physical") {
+      EXPECT_GT(double(within), 0.1 * double(type.edges)) << type.name;
+    }
   }
   EXPECT_ERROR(generate_graph(GraphSize::mini, seed, "physical", 16),
                "16 modules are too many at size mini; give at most 15");

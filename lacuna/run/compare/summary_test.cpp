@@ -147,9 +147,11 @@ TEST_F(SummaryTest, SamplesToldApartAreAveragedOverRuns) {
   EXPECT_EQ(model.apart[0].spread.runs, 2u);  // of the second fold
   EXPECT_EQ(model.apart[1].spread.runs, 4u);
   std::vector<double> values;
-  for (const char* name : {"gene-1_seed=1", "gene-1_seed=2", "gene-2_seed=1", "gene-2_seed=2"})
-    for (const GroupScores& group : read_evaluation(out() / name).parts[0].labels[0].groups)
+  for (const char* name : {"gene-1_seed=1", "gene-1_seed=2", "gene-2_seed=1", "gene-2_seed=2"}) {
+    const Evaluation evaluation = read_evaluation(out() / name);
+    for (const GroupScores& group : evaluation.parts[0].labels[0].groups)
       if (group.name == "all") values.push_back(group.model().metrics.pearson);
+  }
   EXPECT_EQ(values.size(), 4u);
   EXPECT_NEAR(model.apart[1].spread.mean, spread_of(values).mean, 1e-12);
 }

@@ -6,7 +6,7 @@ DATA is the folder of tables that examples/import_yeast.sh describes. For each o
 `random` and five folds by gene, trains configs/unseen-SCREEN.yaml on them (`lacuna compare`), with a shuffled graph and
 without hiding beside, averages the seeds and the baseline `network` (`lacuna ensemble`), and writes OUT/unseen-genes.md with
 its picture: an hour on two cores. `--others` also trains the models that were tried beside it (configs/unseen-wild-type.yaml,
--hetero-gin.yaml and -dango.yaml), which takes hours without a GPU; what is missing has a dash in the tables. Killed at any
+-hetero-gin.yaml and -dango.yaml), which takes hours without a GPU; what was not run is left out of the tables. Killed at any
 moment, the same command goes on. `--page` puts tables and picture into a page, between its two marks. LACUNA is the program,
 where it is not build/lacuna.
 
@@ -149,16 +149,19 @@ ROWS = {  # of the table of splits: (study, predictor); a study `split` is that 
 
 
 def cell(out, name, split, study, predictor):
-    folder = out / "runs" / f"{name}-{split if study == 'split' else study}"
-    has_run = (folder / "summary.json").exists() and (study == "split" or split == "gene")
-    return mean_of(rows_of(out, name, folder.name.removeprefix(f"{name}-"))[split, predictor]) if has_run else "-"
+    study = split if study == "split" else study
+    has_run = (out / "runs" / f"{name}-{study}" / "summary.json").exists()
+    row = rows_of(out, name, study).get((split, predictor)) if has_run else None
+    return mean_of(row) if row else "-"
 
 
 def split_table(out):
     columns = [(split, name) for split in ("gene", "random") for name in SCREENS]
     lines = ["| test Pearson | " + " | ".join(f"{name}, {split}" for split, name in columns) + " |", "|---" * 5 + "|"]
     for label, (study, predictor) in ROWS.items():
-        lines.append(f"| {label} | " + " | ".join(cell(out, name, split, study, predictor) for split, name in columns) + " |")
+        cells = [cell(out, name, split, study, predictor) for split, name in columns]
+        if set(cells) != {"-"}:
+            lines.append(f"| {label} | " + " | ".join(cells) + " |")
     together = [f"{evaluation(out / 'runs' / f'{name}-ensemble-gene')['model']['pearson']:.3f}" for name in SCREENS]
     return [*lines, "| **seeds of `factors` and `network` together** | " + " | ".join([*together, "-", "-"]) + " |"]
 
@@ -173,7 +176,7 @@ def over_folds(values):
 
 
 def fold_table(out, name):
-    lines = ["| fold | genes held out | offsets | `network` | `factors` | minus `network` | | with `network` | minus `network` | |"]
+    lines = ["| fold | unseen genes | offsets | `network` | `factors` | minus `network` | | with `network` | minus `network` | |"]
     lines.append("|---" * 10 + "|")
     rows, leads, pearsons = rows_of(out, name, "folds"), [], []
     for i in range(1, FOLDS + 1):
@@ -227,8 +230,8 @@ def tails(out, name):
 
 def coverage(out, name):
     levels = evaluation(out / "runs" / f"{name}-ensemble-gene")["uncertainty"]["coverage"]
-    return "Intervals from the spread of the members, calibrated on validation, hold " + ", ".join(
-        f"{level['covered']:.0%} of the test samples where {level['level']:.0%} were meant" for level in levels) + "."
+    covered, meant = (", ".join(f"{level[key]:.0%}" for level in levels) for key in ("covered", "level"))
+    return f"Intervals from the spread of the members, calibrated on validation: {covered} of the test samples for {meant}."
 
 
 def seconds_of(run):

@@ -1,8 +1,8 @@
 // Draws nodes so that a few come up far more often than the others: of a generated graph
 // (generate_graph.h).
 //
-// Place r of a list of n nodes comes up in proportion to (r + c)^(-2/3): with t uniform from kCut to
-// 1, r = n * (t^3 - kCut^3) / (1 - kCut^3). The cut sets c, and thereby the first place's share:
+// Place r of a list of n nodes comes up in proportion to (r + c)^(-2/3): with t uniform from kCut
+// to 1, r = n * (t^3 - kCut^3) / (1 - kCut^3). The cut sets c, and thereby the first place's share:
 // about 17 times the mean.
 //
 // With modules (the number of a node modulo their count) there is a draw among the nodes of one

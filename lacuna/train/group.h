@@ -58,8 +58,8 @@ void lose_rank(const std::string& words);
 // left for the same reason.
 void throw_if_rank_lost();
 
-// Where work in Python has failed: a stop inside it, and the loss of a rank, come as Python's error.
-// Throws what is behind it, if anything is.
+// Where work in Python has failed: a stop inside it, and the loss of a rank, come as Python's
+// error. Throws what is behind it, if anything is.
 void throw_if_stop_was_meant();
 
 // While one lives a stop waits, as with Unstoppable, but not behind lose_rank(). One at a time.

@@ -16,12 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-import torch as _torch
-
-from ._library import has_cuda, load as _load
+from ._library import has_cuda, load as _load, version as _version
 
 library_path = _load()
-__version__: str = _torch.ops.lacuna.version()
+__version__: str = _version()
 
 from ._batch import removed_lists  # noqa: E402
 from .aggregate import aggregate  # noqa: E402

@@ -66,6 +66,11 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
+def version() -> str:
+    """Of the library that was loaded."""
+    return torch.ops.lacuna.version()
+
+
 def has_cuda() -> bool:
     """Whether the library was built with its CUDA half."""
     return torch.ops.lacuna.has_cuda()

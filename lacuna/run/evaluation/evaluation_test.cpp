@@ -104,7 +104,7 @@ TEST(Evaluation, ABaselineMayBeLeftOutOfOneLabel) {
   expect_equal(read_evaluation(run.path()), evaluation);
 }
 
-// Whoever has the members to look at would not see the baseline that the ensemble is to be ahead of.
+// Else nobody would see the baseline that the ensemble is to be ahead of.
 TEST(Evaluation, AMemberOfAnEnsembleIsNotTheBestBaseline) {
   WithBaselines f(1);
   for (PartPredictions& part : f.input.parts) {

@@ -67,19 +67,23 @@ MODULES = ["--share-gene", 0.2, "--share-graph", 0, "--share-module", 0.6, "--sh
 def test_hidden_rows_let_a_model_speak_for_unseen_genes(tmp_path):
     succeed("generate", "screen", tmp_path / "screen", "--size", "small", "--removed", 2, "--seed", 1, *MODULES)
     succeed("split", tmp_path / "screen", "--name", "gene", "--by", "gene", "--seed", 1)
-    runs = {"hidden": ["train.hide=0.3"], "unhidden": ["train.hide=0", "evaluate.baselines=false"],
-            "control": ["train.hide=0.3", "graph=shuffled", "evaluate.baselines=false"]}
+    alone = "evaluate.baselines=false"
+    factors = ["train.batch=256", "train.warmup_steps=100", alone]
+    runs = {"hidden": ["train.hide=0.3"], "unhidden": ["train.hide=0", alone],
+            "control": ["train.hide=0.3", "graph=shuffled", alone], "factors": factors, "factors-control": [*factors, "graph=shuffled"]}
     calls = []
     for name, settings in runs.items():
+        config = "unseen-collins2007" if name.startswith("factors") else "unseen-demo"
         settings = [f"screen={tmp_path}/screen", "train.device=cpu", "train.compute_threads=1", "evaluate.bootstrap=0",
                     *settings]
-        calls.append(["train", ROOT / "configs" / "unseen-demo.yaml", "--out", tmp_path / name,
+        calls.append(["train", ROOT / "configs" / f"{config}.yaml", "--out", tmp_path / name,
                       *(word for setting in settings for word in ("--set", setting))])
     together(calls)
     scores = {name: json.loads((tmp_path / name / "evaluation.json").read_text())["parts"]["test"]["labels"][LABEL]
               for name in runs}
-    hidden, unhidden, control = (scores[name]["model"]["pearson"] for name in runs)
+    hidden, unhidden, control, factors, factors_control = (scores[name]["model"]["pearson"] for name in runs)
     offsets = scores["hidden"]["baselines"]["ridge"]["pearson"]
-    print(hidden, unhidden, control, offsets)
+    print(hidden, unhidden, control, factors, factors_control, offsets)
     assert hidden > offsets + 0.25 and hidden > unhidden + 0.1
-    assert control < offsets + 0.05
+    assert factors > offsets + 0.35 and factors > scores["hidden"]["baselines"]["network"]["pearson"]
+    assert max(control, factors_control) < offsets + 0.05

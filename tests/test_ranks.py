@@ -1,6 +1,7 @@
 """Several ranks train as one: the same order, losses and predictions to rounding."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from program import lacuna, succeed
-from rank_files import ENVIRONMENT, IS_MISSING, torchrun, torchrun_words, train_ranks
+from rank_files import ENVIRONMENT, IS_MISSING, start_ranks, torchrun, torchrun_words, train_ranks
 from train_files import lines, make_tables, status, words
 
 pytestmark = pytest.mark.skipif(IS_MISSING, reason="a build without torch")
@@ -130,14 +131,21 @@ def numbers(found, path=()):
     return {path: found} if isinstance(found, (int, float)) else {}
 
 
-def test_ranks_evaluate_a_recording_as_one(tmp_path):
-    recording, run = tmp_path / "recording", tmp_path / "run"
+@pytest.fixture(scope="module")
+def movie(tmp_path_factory):
+    """The config of a training on a recording."""
+    folder = tmp_path_factory.mktemp("movie")
+    recording, config = folder / "recording", folder / "config.yaml"
     succeed("generate", "recording", recording, "--sessions", 2, "--minutes", 2, "--side", 17, "--units", 3, "--seed", 1)
     succeed("split", recording, "--name", "trials", "--seed", 1)
-    config = tmp_path / "config.yaml"
     config.write_text(f"recording: {recording}\nwindow: {{lags: 2}}\nmodel: {{channels: 2, temporal: 2, layers: 1}}\n"
                       "train: {device: cpu, epochs: 1, batch: 64}\n")
-    train_ranks(2, "train", config, "--out", run)
+    return config
+
+
+def test_ranks_evaluate_a_recording_as_one(movie, tmp_path):
+    run = tmp_path / "run"
+    train_ranks(2, "train", movie, "--out", run)
 
     def found():
         return numbers(json.loads((run / "recording_evaluation.json").read_text()))
@@ -150,6 +158,63 @@ def test_ranks_evaluate_a_recording_as_one(tmp_path):
     for path, value in by_one.items():  # windows lie in other batches, so products are rounded otherwise
         assert by_two[path] == pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True), path
         assert found()[path] == pytest.approx(value, rel=1e-4, abs=1e-6, nan_ok=True), path
+
+
+@pytest.fixture(scope="module")
+def movie_runs(movie):
+    """Two runs of one recording with other weights, of batches of 100 windows, and the rates that one process predicts by each."""
+    folder = movie.parent
+    for i in range(2):
+        succeed("train", movie, "--set", f"train.seed={i}", "--set", "train.batch=100", "--set", "evaluate.parts=[]",
+                "--out", folder / f"run{i}")  # fmt: skip
+        # As many threads as a rank has: with more of them sums are rounded otherwise.
+        succeed("predict", folder / f"run{i}", "--out", folder / f"rates{i}", env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return folder
+
+
+def rates(folder):
+    return {one["file"]: np.load(folder / one["file"]) for one in json.loads((folder / "rates.json").read_text())["files"]}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_predict_a_recording_as_one(movie_runs, tmp_path, ranks):
+    said = train_ranks(ranks, "predict", movie_runs / "run0", "--out", tmp_path / "rates").stdout
+    assert "windows in" in said and said.count("\n") == 1  # rank 0 alone speaks
+    one = {path.name: path.read_bytes() for path in (movie_runs / "rates0").iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "rates").iterdir()} == one
+    windows = [int(np.isfinite(rows).all(1).sum()) for rows in rates(tmp_path / "rates").values()]
+    assert any(count % 100 for count in windows), "every last batch is whole"
+
+
+def start_predicting(runs, out):
+    """Two ranks, as srun starts them, that each predict by a run of their own."""
+    code = ("import os, runpy, sys; *runs, out = sys.argv[1:]; "
+            "sys.argv = ['lacuna', 'predict', runs[int(os.environ['SLURM_PROCID'])], '--out', out]; "
+            "runpy.run_module('lacuna', run_name='__main__')")  # fmt: skip
+    return start_ranks(2, "-c", code, *runs, out)
+
+
+def test_each_rank_predicts_its_batches_of_a_recording(movie_runs, tmp_path):
+    """Told apart by weights that no two ranks should have."""
+    for process in start_predicting([movie_runs / "run0", movie_runs / "run1"], tmp_path / "rates"):
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+    first, second = rates(movie_runs / "rates0"), rates(movie_runs / "rates1")
+    for file, found in rates(tmp_path / "rates").items():
+        has_window = np.isfinite(first[file]).all(1)
+        is_second = (np.arange(has_window.sum()) // 100 % 2 == 1)[:, None]
+        assert is_second.any() and not np.array_equal(first[file], second[file], equal_nan=True)
+        np.testing.assert_array_equal(found[has_window], np.where(is_second, second[file][has_window], first[file][has_window]))
+        assert np.isnan(found[~has_window]).all()
+
+
+def test_a_rank_that_cannot_predict_a_recording_ends_all(movie_runs, tmp_path):
+    processes = start_predicting([movie_runs / "run0", tmp_path / "nowhere"], tmp_path / "rates")
+    errors = [process.communicate(timeout=100)[1] for process in processes]
+    assert all(process.returncode not in (0, 75) for process in processes), errors
+    assert "nowhere" in errors[1] and not (tmp_path / "rates" / "rates.json").exists()
+    refused = torchrun(2, "predict", movie_runs / "run0", "--out", movie_runs / "rates1")
+    assert refused.returncode != 0 and refused.stderr.count("rates1 holds something already") == 1
 
 
 @pytest.mark.parametrize("which", [["--all-pairs"], ["--all-pairs", "--top", "7", "--by", "first"]])

@@ -17,6 +17,10 @@ namespace lacuna::cli {
 
 namespace {
 
+void note_once(const std::string& words) {
+  if (ranks().is_first()) print_note(words);
+}
+
 void predict_recording(const PredictCall& call, const Run& run) {
   const PredictRequest& request = call.request;
   if (request.chooses_samples() || request.top > 0 || request.lowest || !request.by.empty() ||
@@ -25,12 +29,14 @@ void predict_recording(const PredictCall& call, const Run& run) {
         "{} is the run of a recording: all its windows are predicted; it takes --out FOLDER, "
         "--checkpoint, --device and --recording only",
         call.run.string());
-  TerminalProgress progress;
+  TerminalProgress terminal;
+  Progress& progress = ranks().is_first() ? terminal : Progress::none();
   const std::string checkpoint = choose_checkpoint(run, request.checkpoint);
   const RecordingSession session = open_recording_run(
       run, {.checkpoint = checkpoint, .device = request.device, .recording = call.recording},
-      print_note, progress);
+      note_once, progress, ranks());
   const PredictedRates done = predict_rates(session, checkpoint, request.out, progress);
+  if (!ranks().is_first()) return;
   fmt::print("{}: rates of {} windows in {} files, predicted with checkpoint {}\n",
              request.out.string(), with_commas(done.windows), done.files, checkpoint);
 }
@@ -44,13 +50,10 @@ void run(const PredictCall& call) {
   stop_on_signals();
   const Run of = Run::open(call.run);
   if (read_config(of.config(), {}).kind() == DataKind::recording)
-    return !ranks().is_first() ? void() : predict_recording(call, of);
+    return predict_recording(call, of);
   TerminalProgress progress;
-  const auto note = [](const std::string& words) {
-    if (ranks().is_first()) print_note(words);
-  };
   const PredictResult result =
-      predict(of, request, ranks().is_first() ? progress : Progress::none(), note, ranks());
+      predict(of, request, ranks().is_first() ? progress : Progress::none(), note_once, ranks());
   if (!ranks().is_first()) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const std::string kept = request.top > 0

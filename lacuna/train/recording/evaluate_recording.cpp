@@ -201,6 +201,54 @@ void write_fields(const RecordingSession& session, const fs::path& out, Progress
   progress.end();
 }
 
+// The windows of a segment.
+Windows windows_of(const RecordingSession& session, uint32_t number, uint32_t segment) {
+  std::vector<WindowRun> runs;
+  for (const WindowRun& run : session.windows.runs())
+    if (run.session == number && run.segment == segment) runs.push_back(run);
+  return session.windows.only(runs);
+}
+
+// The windows of this rank, which takes whole batches in turn with the others: each is the batch
+// that one process would make, so that it is rounded alike.
+std::vector<uint64_t> own_batches(const RecordingSession& session,
+                                  const std::vector<uint64_t>& windows) {
+  const uint64_t batch = uint64_t(session.config.train.batch);
+  std::vector<uint64_t> own;
+  for (size_t i = 0; i < windows.size(); ++i)
+    if (i / batch % session.group->world() == session.group->rank()) own.push_back(windows[i]);
+  return own;
+}
+
+// [frames, units] of a segment that has these windows, NaN where there is none; on every rank.
+std::vector<float> segment_rates(const RecordingSession& session, const Windows& windows,
+                                 uint32_t number, uint64_t frames, uint64_t units,
+                                 Progress& progress) {
+  const auto all = spread_windows(windows, number, std::numeric_limits<uint64_t>::max());
+  const auto row = [&](uint64_t window) { return int64_t(windows.at(window).t * units); };
+  // Rows of another rank's windows stay 0 until they are summed.
+  std::vector<float> rates(frames * units, std::numeric_limits<float>::quiet_NaN());
+  for (const uint64_t window : all) std::fill_n(rates.begin() + row(window), units, 0.0f);
+  predict_windows(
+      session, windows, own_batches(session, all),
+      [&](const DeviceWindows& batch, const std::vector<at::Tensor>& found) {
+        std::vector<float> values;
+        append(values, found.at(0));
+        for (size_t b = 0; b < batch.windows.size(); ++b)
+          std::copy_n(values.begin() + int64_t(b * units), units,
+                      rates.begin() + row(batch.windows[b]));
+      },
+      progress);
+  session.group->sum(at::from_blob(rates.data(), {int64_t(rates.size())}, at::kFloat));
+  return rates;
+}
+
+void make_empty_folder(const fs::path& out) {
+  if (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out)))
+    throw Error("{} holds something already; choose another --out", out.string());
+  fs::create_directories(out);
+}
+
 }  // namespace
 
 void check_evaluation(const RecordingSession& session) {
@@ -296,9 +344,8 @@ LearnedFields learned_fields(const RecordingSession& session, int64_t s, uint64_
 
 PredictedRates predict_rates(const RecordingSession& session, const std::string& checkpoint,
                              const fs::path& out, Progress& progress) {
-  if (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out)))
-    throw Error("{} holds something already; choose another --out", out.string());
-  fs::create_directories(out);
+  const bool is_first = session.group->is_first();
+  if (is_first) make_empty_folder(out);
   session.model->eval();
   PredictedRates done;
   Json files = Json::array();
@@ -308,25 +355,13 @@ PredictedRates predict_rates(const RecordingSession& session, const std::string&
     const std::vector<std::string> units = session.unit_names(int64_t(s));
     for (uint32_t g = 0; g < in.segments.size(); ++g) {
       const Segment& segment = in.segments[g];
-      std::vector<WindowRun> runs;
-      for (const WindowRun& run : session.windows.runs())
-        if (run.session == number && run.segment == g) runs.push_back(run);
-      if (runs.empty() && !segment.find(session.config.recording.windows.counts)) continue;
-      const Windows windows = session.windows.only(runs);
-      std::vector<float> rates(segment.frames * units.size(),
-                               std::numeric_limits<float>::quiet_NaN());
-      predict_windows(
-          session, windows, spread_windows(windows, number, std::numeric_limits<uint64_t>::max()),
-          [&](const DeviceWindows& batch, const std::vector<at::Tensor>& found) {
-            std::vector<float> values;
-            append(values, found.at(0));
-            for (size_t b = 0; b < batch.windows.size(); ++b)
-              std::copy_n(values.begin() + int64_t(b * units.size()), units.size(),
-                          rates.begin() + int64_t(windows.at(batch.windows[b]).t * units.size()));
-          },
-          progress);
+      const Windows windows = windows_of(session, number, g);
+      if (windows.size() == 0 && !segment.find(session.config.recording.windows.counts)) continue;
+      std::vector<float> rates =
+          segment_rates(session, windows, number, segment.frames, units.size(), progress);
       const std::string file = in.name + "." + segment.name + ".rates.npy";
-      write_npy(out / file, Array::from(std::move(rates), {segment.frames, units.size()}));
+      if (is_first)
+        write_npy(out / file, Array::from(std::move(rates), {segment.frames, units.size()}));
       files.push_back({{"session", in.name},
                        {"segment", segment.name},
                        {"file", file},
@@ -337,11 +372,12 @@ PredictedRates predict_rates(const RecordingSession& session, const std::string&
       ++done.files;
     }
   }
-  write_sealed_json(out / "rates.json", {{"format", "lacuna.rates"},
-                                         {"version", 1},
-                                         {"checkpoint", checkpoint},
-                                         {"counts_a_row", session.config.recording.windows.step},
-                                         {"files", files}});
+  if (is_first)
+    write_sealed_json(out / "rates.json", {{"format", "lacuna.rates"},
+                                           {"version", 1},
+                                           {"checkpoint", checkpoint},
+                                           {"counts_a_row", session.config.recording.windows.step},
+                                           {"files", files}});
   return done;
 }
 

@@ -9,6 +9,7 @@
 #         LacunaTorch_CUDA         whether it is a CUDA build
 #         LacunaTorch_REASON       in words, where it was not found
 #         lacuna::torch            headers (as system headers), libraries, run path through the linked libraries
+#         lacuna::torch_cuda       the libraries of its CUDA half, for who calls them; nothing beside a CPU build
 #
 # torch is found, not imported: that takes seconds, and a CUDA build cannot be imported without NVIDIA's packages.
 # -E: in the isolated environment that pip builds wheels in, PYTHONPATH hides the packages of the environment that the
@@ -59,9 +60,12 @@ if(NOT LacunaTorch_REASON)
   set(LacunaTorch_VERSION ${LACUNA_TORCH_VERSION})
   set(LacunaTorch_CUDA OFF)
   set(_libraries)
+  set(_cuda_libraries)
   foreach(_name c10 torch_cpu torch c10_cuda torch_cuda)
     set(_file ${LacunaTorch_FOLDER}/lib/lib${_name}.so)
-    if(EXISTS ${_file})
+    if(EXISTS ${_file} AND _name MATCHES cuda)
+      list(APPEND _cuda_libraries ${_file})
+    elseif(EXISTS ${_file})
       list(APPEND _libraries ${_file})
     elseif(NOT _name MATCHES cuda)
       set(LacunaTorch_REASON "${_file} does not exist")
@@ -84,7 +88,10 @@ if(LacunaTorch_FOUND AND NOT TARGET lacuna::torch)
     ${LacunaTorch_FOLDER}/include ${LacunaTorch_FOLDER}/include/torch/csrc/api/include)
   target_compile_definitions(lacuna::torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)  # as every torch from 2.7 on
   target_link_libraries(lacuna::torch INTERFACE ${_libraries})
-  # The CUDA half registers itself when it is loaded; no symbol of ours asks for it, and Ubuntu's linker would drop
-  # it. What it needs in turn (NVIDIA's libraries) is found by its own run path when the program starts.
+  # libtorch.so brings the CUDA half, which registers itself when it is loaded; no symbol of ours asks for it, and Ubuntu's
+  # linker would drop it. What it needs in turn (NVIDIA's libraries) is found by its own run path when the program starts.
   target_link_options(lacuna::torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
+  # Apart from the above: what names these libraries does not load beside a CPU build of the same torch.
+  add_library(lacuna::torch_cuda INTERFACE IMPORTED)
+  target_link_libraries(lacuna::torch_cuda INTERFACE ${_cuda_libraries})
 endif()

@@ -43,6 +43,7 @@ if(LACUNA_HAVE_TORCH AND torch_sources)
   endif()
   if(LacunaTorch_CUDA AND LACUNA_HAVE_CUDA)  # torch's CUDA headers compile only beside a CUDA torch and a toolkit
     target_compile_definitions(lacuna_torch PRIVATE LACUNA_TORCH_CUDA=1)
+    target_link_libraries(lacuna_torch PUBLIC lacuna::torch_cuda)
   endif()
   target_compile_definitions(lacuna_torch PRIVATE LACUNA_VERSION="${PROJECT_VERSION}")
   lacuna_unite(lacuna_torch)

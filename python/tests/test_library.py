@@ -1,6 +1,7 @@
 """How `import lacuna` finds its library, and what it says where it cannot."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_library_that_does_not_load_is_named(tmp_path):
 def test_no_torch_is_said():
     last = run_python("import sys; sys.modules['torch'] = None; import lacuna").stderr.splitlines()[-1]
     assert last.startswith("ImportError: lacuna needs torch") and "pip install torch" in last
+
+
+def test_without_cuda_it_loads_beside_either_build_of_torch():
+    """A library that names torch's CUDA half does not load beside the CPU build."""
+    if lacuna.has_cuda():
+        pytest.skip("built with CUDA")
+    names = set(re.findall(rb"lib(?:torch|c10)\w*\.so", lacuna.library_path.read_bytes()))
+    assert {b"libtorch.so", b"libc10.so"} <= names and not [name for name in names if b"cuda" in name]
 
 
 def test_another_torch_is_named_and_no_symbol(tmp_path):

@@ -296,8 +296,9 @@ def test_lightning_validates_tests_and_predicts(screen, tmp_path):
 
 def test_help_names_the_arguments():
     shown = inspect.signature(lacuna.Loader).parameters
+    text = inspect.cleandoc(lacuna.Loader.__doc__)  # from Python 3.13 on it is so already
     for name in ("batch", "split", "part", "rung", "device", "seed", "rank", "world_size"):
-        assert name in shown and re.search(rf"^        .*\b{name}\b.*: ", lacuna.Loader.__doc__, re.M), name
+        assert name in shown and re.search(rf"^    .*\b{name}\b.*: ", text, re.M), name
         for loader in (lacuna.ScreenLoader, lacuna.RecordingLoader):
             default = inspect.signature(loader).parameters[name].default
             assert default == shown[name].default, (loader, name)

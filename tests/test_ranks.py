@@ -167,7 +167,7 @@ def movie_runs(movie):
     for i in range(2):
         succeed("train", movie, "--set", f"train.seed={i}", "--set", "train.batch=100", "--set", "evaluate.parts=[]",
                 "--out", folder / f"run{i}")  # fmt: skip
-        # As many threads as a rank has: with more of them sums are rounded otherwise.
+        # As many threads as a rank has: torch does not promise the same rounding with others.
         succeed("predict", folder / f"run{i}", "--out", folder / f"rates{i}", env={**os.environ, "OMP_NUM_THREADS": "1"})
     return folder
 

@@ -35,8 +35,7 @@ LearnedFields learned_fields(const RecordingSession& session, int64_t model_sess
 
 // Rates of every window, aligned to the rows of its segment: OUT/SESSION.SEGMENT.rates.npy, f32
 // [T, units], NaN where there is no window; OUT/rates.json names units, files and the checkpoint.
-// The ranks of the session's group share out the batches of each segment; rank 0 alone writes, the
-// same bytes as one process where all have as many threads.
+// The ranks of the session's group share out the batches of each segment; rank 0 alone writes.
 struct PredictedRates {
   uint64_t windows = 0, files = 0;
 };
